@@ -29,7 +29,7 @@ from bench.peers.contest import (
     drain_rate,
     present,
     running,
-)  # fmt: skip
+)
 from bench.rounds import Measure, Options, Row, in_turns, main
 from bench.server import Servers, database, servers
 

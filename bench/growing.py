@@ -114,9 +114,18 @@ def _cost(store: Store, kind: str) -> Callable[[], float]:
 def _passed(store: Store, claim: Claim) -> Change:
     move = store.new_move()
     return Change(
-        claim.id, "queued", "done", "passed", "success", "bench", False, "passed", claim.token, move,
+        claim.id,
+        "queued",
+        "done",
+        "passed",
+        "success",
+        "bench",
+        False,
+        "passed",
+        claim.token,
+        move,
         claimed=claim.move,
-    )  # fmt: skip
+    )
 
 
 def _chains(server: Any, edges: int) -> list[Row]:

@@ -197,10 +197,16 @@ def by_aria2(url: str, names: list[str], size: int) -> float:
     with scratch() as folder:
         (folder / "list").write_text("".join(f"{url}/{name}\n" for name in names))
         command = [
-            "aria2c", "--quiet", "--no-conf", f"--max-concurrent-downloads={PARALLEL}", "--split=1",
-            f"--max-connection-per-server={PARALLEL}", "--file-allocation=none",
-            f"--dir={folder / 'files'}", f"--input-file={folder / 'list'}",
-        ]  # fmt: skip
+            "aria2c",
+            "--quiet",
+            "--no-conf",
+            f"--max-concurrent-downloads={PARALLEL}",
+            "--split=1",
+            f"--max-connection-per-server={PARALLEL}",
+            "--file-allocation=none",
+            f"--dir={folder / 'files'}",
+            f"--input-file={folder / 'list'}",
+        ]
         started = time.perf_counter()
         subprocess.run(command, check=True)
         seconds = time.perf_counter() - started

@@ -119,11 +119,18 @@ def main(doc: str | None, measure: Callable[[Options], Sequence[Row]]) -> int:
 def as_json(rows: Sequence[Row]) -> dict[str, Any]:
     told = [
         {
-            "name": row.name, "ours": row.ours, "peer": row.peer, "unit": row.unit, "ratio": row.ratio,
-            "target": row.target, "limit": row.limit, "spread": row.spread, "good": row.good,
+            "name": row.name,
+            "ours": row.ours,
+            "peer": row.peer,
+            "unit": row.unit,
+            "ratio": row.ratio,
+            "target": row.target,
+            "limit": row.limit,
+            "spread": row.spread,
+            "good": row.good,
         }
         for row in rows
-    ]  # fmt: skip
+    ]
     return {"python": platform.python_version(), "cores": os.cpu_count(), "load": os.getloadavg(), "rows": told}
 
 

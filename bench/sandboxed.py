@@ -62,10 +62,15 @@ def task_starts(store: Store, archive: str, folder: Path) -> Iterator[Callable[[
         def start() -> float:
             number = next(numbers)
             payload = {
-                "archive": archive, "revision": 1, "run": "commit", "task": f"start{number}", "cancels": [],
-                "depends": [], "definition": "",
+                "archive": archive,
+                "revision": 1,
+                "run": "commit",
+                "task": f"start{number}",
+                "cancels": [],
+                "depends": [],
+                "definition": "",
                 "recipe": {"script": SAY_SO.format(port=server.getsockname()[1]), "shell": "bash", "network": True},
-            }  # fmt: skip
+            }
             started = time.perf_counter()
             job = store.queue.submit_one(NewJob(TASK_KIND, payload, lane=archive, collection=archive)).id
             took = _until_heard(server, started)

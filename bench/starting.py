@@ -35,9 +35,14 @@ def measure(options: Options) -> Sequence[Row]:
     count = 20_000 if options.quick else 1_000_000 if options.long else 100_000
     figures = in_turns({"help": _start("-m", "custody", "--help"), "python": _start("-c", "pass")}, 7)
     starts = Row(
-        "start.help-in-bare-starts", figures.median("help") / figures.median("python"), 1.0, HELP_STARTS,
-        "bare starts", limit=True, spread=figures.spread("help"),
-    )  # fmt: skip
+        "start.help-in-bare-starts",
+        figures.median("help") / figures.median("python"),
+        1.0,
+        HELP_STARTS,
+        "bare starts",
+        limit=True,
+        spread=figures.spread("help"),
+    )
     idle, after = _memory(count)
     return [
         Row("start.help", figures.median("help"), figures.median("python"), 0.0, "ms", spread=figures.spread("help")),

@@ -45,9 +45,19 @@ def plant(queue: WholeQueue, jobs: int) -> None:
 
 def _passed(claim: Claim, frm: str, to: str, move: str) -> Change:
     return Change(
-        claim.id, frm, to, "passed", "success", "bench", True, None, claim.token, move, last_passed=frm,
+        claim.id,
+        frm,
+        to,
+        "passed",
+        "success",
+        "bench",
+        True,
+        None,
+        claim.token,
+        move,
+        last_passed=frm,
         claimed=claim.move,
-    )  # fmt: skip
+    )
 
 
 def changes(store: Store, count: int) -> list[Change]:

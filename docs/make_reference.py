@@ -23,7 +23,7 @@ def pages() -> dict[str, str]:
         return {
             "cli.md": commands.reference(), "api.md": api.reference(app.openapi(), app.state.site.rules),
             printing.PAGE: printing.page(),
-        }  # fmt: skip
+        }
 
 
 def main() -> None:

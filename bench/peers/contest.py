@@ -56,9 +56,14 @@ class Contestant:
         environment = os.environ | {"PYTHONPATH": f"{PROJECT}:{PROJECT / 'src'}", "PYTHONWARNINGS": "ignore"}
         self._log = (cache() / f"bench-{peer.name}.log").open("ab")
         self._process = subprocess.Popen(
-            [*peer.command, url], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log, env=environment,
-            cwd=PROJECT, text=True,
-        )  # fmt: skip
+            [*peer.command, url],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._log,
+            env=environment,
+            cwd=PROJECT,
+            text=True,
+        )
 
     @property
     def pid(self) -> int:

@@ -101,12 +101,14 @@ async def _wake(count: int) -> list[float]:
 
 
 if __name__ == "__main__":
-    serve({
-        "prepare": lambda: run(_prepare()),
-        "submit_one": lambda count: run(_submit_one(count)),
-        "submit_callers": lambda count, callers: run(_submit_callers(count, callers)),
-        "submit_bulk": lambda count, keyed=False: run(_submit_bulk(count, keyed, "bulk")),
-        "fill": lambda count: run(_submit_bulk(count, False, "parcel")),
-        "drain": lambda count, batch=100: run(_drain(count, batch)),
-        "wake": lambda count: run(_wake(count)),
-    })  # fmt: skip
+    serve(
+        {
+            "prepare": lambda: run(_prepare()),
+            "submit_one": lambda count: run(_submit_one(count)),
+            "submit_callers": lambda count, callers: run(_submit_callers(count, callers)),
+            "submit_bulk": lambda count, keyed=False: run(_submit_bulk(count, keyed, "bulk")),
+            "fill": lambda count: run(_submit_bulk(count, False, "parcel")),
+            "drain": lambda count, batch=100: run(_drain(count, batch)),
+            "wake": lambda count: run(_wake(count)),
+        }
+    )

@@ -64,11 +64,13 @@ async def _drain() -> dict[str, float]:
 
 
 if __name__ == "__main__":
-    serve({
-        "prepare": lambda: run(app.schema_manager.apply_schema_async),
-        "submit_one": lambda count: run(lambda: _submit_one(count)),
-        "submit_callers": lambda count, callers: run(lambda: _submit_callers(count, callers)),
-        "submit_bulk": lambda count: run(lambda: _submit_bulk(count, bulk)),
-        "fill": lambda count: run(lambda: _submit_bulk(count, parcel)),
-        "drain": lambda count: run(_drain),
-    })  # fmt: skip
+    serve(
+        {
+            "prepare": lambda: run(app.schema_manager.apply_schema_async),
+            "submit_one": lambda count: run(lambda: _submit_one(count)),
+            "submit_callers": lambda count, callers: run(lambda: _submit_callers(count, callers)),
+            "submit_bulk": lambda count: run(lambda: _submit_bulk(count, bulk)),
+            "fill": lambda count: run(lambda: _submit_bulk(count, parcel)),
+            "drain": lambda count: run(_drain),
+        }
+    )

@@ -88,11 +88,13 @@ def run(work: Callable[..., Coroutine[Any, Any, Any]]) -> Callable[..., Any]:
 
 
 if __name__ == "__main__":
-    serve({
-        "prepare": lambda: None,
-        "submit_one": lambda count: asyncio.run(_submit(count, 1)),
-        "submit_callers": run(_submit),
-        "fill": lambda count: asyncio.run(_submit(count, 16)),
-        "drain": run(_drain),
-        "wake": run(_wake),
-    })  # fmt: skip
+    serve(
+        {
+            "prepare": lambda: None,
+            "submit_one": lambda count: asyncio.run(_submit(count, 1)),
+            "submit_callers": run(_submit),
+            "fill": lambda count: asyncio.run(_submit(count, 16)),
+            "drain": run(_drain),
+            "wake": run(_wake),
+        }
+    )

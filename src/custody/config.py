@@ -98,17 +98,17 @@ def read(path: Path) -> Config:
     must_stay(values.get("store", ""))
     home = path.resolve().parent
     return Config(
-        home,
-        absolute(values.get("store", ""), home),
-        _part(IngestConfig, values.get("ingest", {}), "ingest", str(path)),
-        _workflows(values.get("workflows", {}), str(path)),
-        _part(ChannelConfig, values.get("channels", {}), "channels", str(path)),
-        _part(HistoryConfig, values.get("history", {}), "history", str(path)),
-        _part(LoginConfig, values.get("login", {}), "login", str(path)),
-        _part(Rules, values.get("network", {}), "network", str(path)),
-        _access(values.get("access", {}), str(path)),
-        _part(StorageConfig, values.get("storage", {}), "storage", str(path)),
-        _part(FilesConfig, values.get("files", {}), "files", str(path)),
+        home=home,
+        store=absolute(values.get("store", ""), home),
+        ingest=_part(IngestConfig, values.get("ingest", {}), "ingest", str(path)),
+        workflows=_workflows(values.get("workflows", {}), str(path)),
+        channels=_part(ChannelConfig, values.get("channels", {}), "channels", str(path)),
+        history=_part(HistoryConfig, values.get("history", {}), "history", str(path)),
+        login=_part(LoginConfig, values.get("login", {}), "login", str(path)),
+        network=_part(Rules, values.get("network", {}), "network", str(path)),
+        access=_access(values.get("access", {}), str(path)),
+        storage=_part(StorageConfig, values.get("storage", {}), "storage", str(path)),
+        files=_part(FilesConfig, values.get("files", {}), "files", str(path)),
     )
 
 
@@ -195,9 +195,12 @@ def _many(hint: Any) -> str:
 
 
 _SORTS: dict[Any, tuple[tuple[type, ...], str]] = {
-    Path: ((str,), "a path"), str: ((str,), "a text"), float: ((float, int), "a number"),
-    bool: ((bool,), "true or false"), int: ((int,), "a whole number"),
-}  # fmt: skip
+    Path: ((str,), "a path"),
+    str: ((str,), "a text"),
+    float: ((float, int), "a number"),
+    bool: ((bool,), "true or false"),
+    int: ((int,), "a whole number"),
+}
 
 
 def profile_names(found: Config | None) -> Sequence[str]:

@@ -33,10 +33,17 @@ WAYS = ("submit", "schedule", "bulk", "command", "need", "key", "read", "list", 
 TABLES = Machines(MACHINES)
 SAYS = {
     # of the ways that make something: what an answer means
-    (201, ""): "made", (200, ""): "made", (401, "token.missing"): "who are you", (403, "role.missing"): "no right",
-    (400, "job.kind"): "closed", (400, "job.collection"): "not there", (400, "job.needs"): "not there",
-    (400, "bulk.collection"): "not there", (404, "job.unknown"): "not there", (422, "key.conflict"): "taken",
-}  # fmt: skip
+    (201, ""): "made",
+    (200, ""): "made",
+    (401, "token.missing"): "who are you",
+    (403, "role.missing"): "no right",
+    (400, "job.kind"): "closed",
+    (400, "job.collection"): "not there",
+    (400, "job.needs"): "not there",
+    (400, "bulk.collection"): "not there",
+    (404, "job.unknown"): "not there",
+    (422, "key.conflict"): "taken",
+}
 
 
 def kinds() -> list[str]:

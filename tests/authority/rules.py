@@ -8,9 +8,15 @@ SUBMIT = {"submitter", "operator", "admin"}
 LOOK = {"reader", "operator", "admin"}
 ACT = {"operator", "admin"}
 MAY = {
-    "submit": SUBMIT, "key": SUBMIT, "need": SUBMIT, "schedule": ACT, "bulk": ACT, "act": ACT,
-    "read": LOOK | {"submitter"}, "list": LOOK | {"submitter"},
-}  # fmt: skip
+    "submit": SUBMIT,
+    "key": SUBMIT,
+    "need": SUBMIT,
+    "schedule": ACT,
+    "bulk": ACT,
+    "act": ACT,
+    "read": LOOK | {"submitter"},
+    "list": LOOK | {"submitter"},
+}
 NO_RIGHT, WHO, NOT_THERE, CLOSED = "no right", "who are you", "not there", "closed"
 
 
@@ -38,6 +44,11 @@ def word(who: Somebody, way: str, sort: str, where: str) -> str:
     if who.role == "submitter" and way != "submit":  # sees what it made, and nothing else
         return "taken" if way == "key" else NOT_THERE
     return {
-        "submit": "made", "need": "made", "key": "the same", "bulk": "may", "act": "done", "read": "shown",
+        "submit": "made",
+        "need": "made",
+        "key": "the same",
+        "bulk": "may",
+        "act": "done",
+        "read": "shown",
         "list": "shown",
-    }[way]  # fmt: skip
+    }[way]

@@ -24,9 +24,13 @@ from kernel.stores.acts import execute
 
 SRC = Path(__file__).parents[2] / "src" / "custody"
 MADE_IN = {
-    "kernel/model/authority/acting.py", "kernel/model/job.py", "kernel/access/caller.py", "cli/runtime.py", "kernel/stores/schedules.py",
+    "kernel/model/authority/acting.py",
+    "kernel/model/job.py",
+    "kernel/access/caller.py",
+    "cli/runtime.py",
+    "kernel/stores/schedules.py",
     "ingest/zookeeper/follower.py",
-}  # fmt: skip
+}
 
 
 def is_a_door(file: str) -> bool:

@@ -37,25 +37,53 @@ DEEP: Any = "x"
 for _ in range(12):
     DEEP = [DEEP]
 HOSTILE: dict[str, Any] = {
-    "up": "../x", "a path": "a/b", "absolute": "/etc/passwd", "here": ".", "nothing": "", "NUL": "a\0b",
-    "control": "a\x1bb", "long": "x" * 200_000, "none": None, "yes": True, "minus": -1, "huge": 10**18 * 9,
-    "a fraction": 1.5, "infinite": float("inf"), "no number": float("nan"), "a list": ["x"], "deep": DEEP,
-    "an object": {"x": 1}, "a backslash": "a\\b", "a list of numbers": [1, 2],
-}  # fmt: skip
+    "up": "../x",
+    "a path": "a/b",
+    "absolute": "/etc/passwd",
+    "here": ".",
+    "nothing": "",
+    "NUL": "a\0b",
+    "control": "a\x1bb",
+    "long": "x" * 200_000,
+    "none": None,
+    "yes": True,
+    "minus": -1,
+    "huge": 10**18 * 9,
+    "a fraction": 1.5,
+    "infinite": float("inf"),
+    "no number": float("nan"),
+    "a list": ["x"],
+    "deep": DEEP,
+    "an object": {"x": 1},
+    "a backslash": "a\\b",
+    "a list of numbers": [1, 2],
+}
 GOOD: dict[str, tuple[Maker, dict[str, Any]]] = {
     "workflow/commit": (COMMIT_MAKER, {"archive": "book", "revision": 1}),
     "workflow/run": (RUN_MAKER, {"archive": "book", "revision": 1, "wanted": "build", "alone": False}),
     "workflow/task": (
         TASK_MAKER,
-        {"archive": "book", "revision": 1, "run": "commit", "task": "build", "depends": ["a"], "cancels": ["b"],
-         "cancels_here": ["b"], "recipe": {"script": "true"}, "lineage": ["a"], "file": "_workflows/w.yaml"},
+        {
+            "archive": "book",
+            "revision": 1,
+            "run": "commit",
+            "task": "build",
+            "depends": ["a"],
+            "cancels": ["b"],
+            "cancels_here": ["b"],
+            "recipe": {"script": "true"},
+            "lineage": ["a"],
+            "file": "_workflows/w.yaml",
+        },
     ),
     "workflow/quick": (QUICK_MAKER, {"archive": "book", "revision": 1, "run": "commit", "task": "index"}),
     "ingest/batch": (
-        BATCH_MAKER, {"profile": "papers", "payload": "http://127.0.0.1/a", "update": True, "dc": {"rights": "none"}},
+        BATCH_MAKER,
+        {"profile": "papers", "payload": "http://127.0.0.1/a", "update": True, "dc": {"rights": "none"}},
     ),
     "ingest/job": (
-        JOB_MAKER, {"profile": "papers", "payload": "http://127.0.0.1/a", "row": 1, "local_ids": ["x"], "size": 3},
+        JOB_MAKER,
+        {"profile": "papers", "payload": "http://127.0.0.1/a", "row": 1, "local_ids": ["x"], "size": 3},
     ),
     "deliver/mail": (DELIVER_MAKER, {"message": "staged:ab", "to": ["a@b.org"], "message_id": "<x@b.org>"}),
     "channel/sync": (MAKER_OF[SYNC], {"channel": "17"}),
@@ -64,15 +92,25 @@ GOOD: dict[str, tuple[Maker, dict[str, Any]]] = {
     "history/verify": (VERIFY_MAKER, {"name": "verify the history"}),
     "bulk": (
         BULK_MAKER,
-        {"action": "cancel", "filter": {"kind": "precious"}, "why": "", "last": 9, "total": 1, "eligible": 1,
-         "priority": 50},
+        {
+            "action": "cancel",
+            "filter": {"kind": "precious"},
+            "why": "",
+            "last": 9,
+            "total": 1,
+            "eligible": 1,
+            "priority": 50,
+        },
     ),
-}  # fmt: skip
+}
 SAYS = frozenset({"payload", "why", "action", "item", "name", "message", "message_id", "file"})
 """Fields that hold a text which is compared, looked up or read with care, and never becomes part of a path."""
-LATER = {"yes": {"update", "alone"}, "nothing": {"payload", "why", "name", "file"}, "huge": {
-    "revision", "size", "row", "last", "total", "eligible"}, "a list": {
-    "depends", "cancels", "cancels_here", "local_ids", "lineage", "to"}}  # fmt: skip
+LATER = {
+    "yes": {"update", "alone"},
+    "nothing": {"payload", "why", "name", "file"},
+    "huge": {"revision", "size", "row", "last", "total", "eligible"},
+    "a list": {"depends", "cancels", "cancels_here", "local_ids", "lineage", "to"},
+}
 """Values that have the right shape: whether they are true is found out at claim."""
 TEXTS = frozenset({"up", "a path", "absolute", "here", "control", "a backslash"})
 
@@ -158,9 +196,10 @@ def must_be_refused(store: Store, jobs: list[int], why: str = "") -> None:
 @pytest.mark.parametrize("kind", GOOD)
 def test_a_payload_of_another_shape_in_the_table_is_not_worked_on(stage: Store, kind: str) -> None:
     odd = [
-        payload for how, payload in variants(kind)
+        payload
+        for how, payload in variants(kind)
         if not any(word in how for word in ("infinite", "no number", "NUL", "long"))  # the table takes none of these
-    ]  # fmt: skip
+    ]
     machine = machine_of(kind)
     made = stage.queue.submit([NewJob(kind, payload, machine=machine) for payload in odd], ADA)
     assert drain(stage, kind) == []
@@ -171,9 +210,14 @@ def test_a_payload_of_another_shape_in_the_table_is_not_worked_on(stage: Store, 
 def test_what_is_true_is_worked_on_and_what_is_not_is_not(stage: Store) -> None:
     commit = commit_job("book", 1, [])
     task = NewJob(
-        "workflow/task", GOOD["workflow/task"][1], key=task_key("book", 1, "commit", "build"), collection="book",
-        line="book", task="build", position=1,
-    )  # fmt: skip
+        "workflow/task",
+        GOOD["workflow/task"][1],
+        key=task_key("book", 1, "commit", "build"),
+        collection="book",
+        line="book",
+        task="build",
+        position=1,
+    )
     run = NewJob("workflow/run", GOOD["workflow/run"][1], collection="book", lane="book")
     bulk = NewJob("bulk", GOOD["bulk"][1])
     batch = batch_job(GOOD["ingest/batch"][1], "k1")
@@ -194,23 +238,38 @@ def test_what_is_true_is_worked_on_and_what_is_not_is_not(stage: Store) -> None:
 
     untrue: list[NewJob] = []
     untrue += [
-        replace(commit, key="mine"), replace(commit, key="x", collection="vault"),
-        commit_job("book", 2, []), commit_job("vault", 1, []),  # not taken in; another's is nobody's here: see below
-        replace(task, key="x", collection="vault"), replace(task, key="y", line="vault"),
-        replace(task, key="z", task="other"), other(task, task="evil"), other(task, archive="vault"),
+        replace(commit, key="mine"),
+        replace(commit, key="x", collection="vault"),
+        commit_job("book", 2, []),
+        commit_job("vault", 1, []),  # not taken in; another's is nobody's here: see below
+        replace(task, key="x", collection="vault"),
+        replace(task, key="y", line="vault"),
+        replace(task, key="z", task="other"),
+        other(task, task="evil"),
+        other(task, archive="vault"),
         replace(other(task), key=task_key("book", 2, "commit", "build"), payload={**task.payload, "revision": 2}),
         replace(task, key=task_key("book", 1, "manual-1", "build"), payload={**task.payload, "run": "manual-1"}),
         replace(task, key=task_key("book", 1, "manual-999", "build"), payload={**task.payload, "run": "manual-999"}),
         replace(task, key=task_key("book", 1, "whatever", "build"), payload={**task.payload, "run": "whatever"}),
-        replace(run, collection=""), replace(run, collection="vault"), other(run, archive="vault"),
-        other(run, revision=9), replace(run, payload={"archive": "book", "wanted": "build", "schedule": "book/build", "slot": 5}),
+        replace(run, collection=""),
+        replace(run, collection="vault"),
+        other(run, archive="vault"),
+        other(run, revision=9),
+        replace(run, payload={"archive": "book", "wanted": "build", "schedule": "book/build", "slot": 5}),
         replace(bulk, collection="maps"),
-        replace(job, key="x", parent=None), replace(job, key="y", collection="maps"),
+        replace(job, key="x", parent=None),
+        replace(job, key="y", collection="maps"),
         replace(job, key="z", payload={**job.payload, "profile": "maps"}, collection="maps"),
-        replace(sync, key="18"), replace(review, key="17"), replace(sync, key="19", payload={"channel": "19"}),
-        replace(robot, key="b"), replace(mail, key="<batch-999-report-1@b.org>", payload={**mail.payload, "message_id": "<batch-999-report-1@b.org>"}),
-        replace(mail, key="mine"), other(mail, message_id="<x@b.org>"),
-    ]  # fmt: skip
+        replace(sync, key="18"),
+        replace(review, key="17"),
+        replace(sync, key="19", payload={"channel": "19"}),
+        replace(robot, key="b"),
+        replace(
+            mail, key="<batch-999-report-1@b.org>", payload={**mail.payload, "message_id": "<batch-999-report-1@b.org>"}
+        ),
+        replace(mail, key="mine"),
+        other(mail, message_id="<x@b.org>"),
+    ]
     untrue = [each for each in untrue if each.key != "vault:1"]
     forged = [stage.queue.submit_one(each, ADA).id for each in untrue]
     assert drain(stage, *GOOD) == []

@@ -23,16 +23,35 @@ from rig.commands import Run
 SRC = Path(__file__).parents[2] / "src" / "custody"
 FORGED: dict[str, dict[str, Any]] = {
     "bulk": {
-        "action": "cancel", "filter": {"kind": "precious"}, "why": "I am the boss", "who": "director@archive",
-        "last": 1000000, "total": 2, "eligible": 2, "priority": 50,
+        "action": "cancel",
+        "filter": {"kind": "precious"},
+        "why": "I am the boss",
+        "who": "director@archive",
+        "last": 1000000,
+        "total": 2,
+        "eligible": 2,
+        "priority": 50,
     },
     "workflow/task": {
-        "archive": "vault", "revision": 1, "run": "commit", "task": "evil", "depends": [], "cancels": [],
-        "recipe": {"script": "rev /run/secrets/prodkey; cat private.txt", "shell": "sh", "secrets": ["prodkey"],
-                   "network": True},
+        "archive": "vault",
+        "revision": 1,
+        "run": "commit",
+        "task": "evil",
+        "depends": [],
+        "cancels": [],
+        "recipe": {
+            "script": "rev /run/secrets/prodkey; cat private.txt",
+            "shell": "sh",
+            "secrets": ["prodkey"],
+            "network": True,
+        },
     },
     "workflow/quick": {
-        "archive": "vault", "revision": 1, "run": "../../../../outside", "task": "evil", "recipe": {"ready": "index"},
+        "archive": "vault",
+        "revision": 1,
+        "run": "../../../../outside",
+        "task": "evil",
+        "recipe": {"ready": "index"},
     },
     "workflow/commit": {"archive": "vault", "revision": 1},
     "workflow/run": {"archive": "vault", "revision": 1, "wanted": "w", "alone": False, "by": "director"},
@@ -46,7 +65,7 @@ FORGED: dict[str, dict[str, Any]] = {
     "history/verify": {},
     "workflow/of-tomorrow": {},
     "bulk/of-tomorrow": {},
-}  # fmt: skip
+}
 """What an attacker asked for when any kind could be submitted; and names that applications may use one day."""
 
 

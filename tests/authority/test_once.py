@@ -69,10 +69,16 @@ def test_another_job_with_a_key_that_was_used_is_refused(door: Door, ada: httpx2
 @pytest.mark.parametrize(
     "same",
     [
-        {"delay": 0}, {"delay": 0.0}, {"priority": 50}, {"needs": []}, {"lane": ""}, {"collection": ""}, {"key": None},
+        {"delay": 0},
+        {"delay": 0.0},
+        {"priority": 50},
+        {"needs": []},
+        {"lane": ""},
+        {"collection": ""},
+        {"key": None},
         {"delay": 0, "priority": 50, "lane": "", "collection": "", "needs": [], "key": None},
     ],
-)  # fmt: skip
+)
 @pytest.mark.parametrize("order", [1, -1])
 def test_a_default_that_is_written_out_is_the_same_request(
     door: Door, ada: httpx2.Client, same: dict[str, Any], order: int

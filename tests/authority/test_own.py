@@ -67,9 +67,11 @@ def test_a_session_and_its_token_are_one_and_the_same_submitter(house: House) ->
 def test_an_idempotency_key_is_the_callers_own_and_a_given_key_the_collections(house: House) -> None:
     other = another(house, "submitter")
     first, again, foreign = (
-        house.client(who).post("/api/v1/jobs", json={"kind": "parcel", "collection": "maps"}, headers={"Idempotency-Key": "k"})
+        house.client(who).post(
+            "/api/v1/jobs", json={"kind": "parcel", "collection": "maps"}, headers={"Idempotency-Key": "k"}
+        )
         for who in ("submitter/maps", "submitter/maps", other)
-    )  # fmt: skip
+    )
     assert first.json() == again.json()
     assert "idempotent-replayed" in again.headers
     assert foreign.json() != first.json()
@@ -96,8 +98,9 @@ def test_why_names_only_needs_that_the_caller_sees(house: House) -> None:
     waiting = submit(house, "admin", needs=[secret, seen])
     told = house.client("operator/maps").get(f"/api/v1/jobs/{waiting}/why").json()["reasons"]
     assert [each["text"] for each in told] == [
-        f"it waits for job {seen} (parcel), which is queued", "it waits for 1 job that you do not see",
-    ]  # fmt: skip
+        f"it waits for job {seen} (parcel), which is queued",
+        "it waits for 1 job that you do not see",
+    ]
     page = house.client("operator/maps", Accept="text/html").get(f"/jobs/{waiting}").text
     assert "k-secret" not in page
     assert f"/jobs/{secret}" not in page

@@ -213,10 +213,19 @@ def test_the_list_of_schedules_says_who_set_each_and_how_one_is_adopted(
 
 
 OLD_TOKENS = [
-    ("worker", "*"), ("worker", "book"), ("worker", "maps"), ("worker@book", "*"), ("worker@maps", "*"),
-    ("worker operator@maps", "*"), ("worker operator@maps", "book"), ("reader worker@book worker@maps", "*"),
-    ("worker@book", "maps"), ("worker depositor", "book maps"), ("worker reader", "*"), ("worker admin", "*"),
-]  # fmt: skip
+    ("worker", "*"),
+    ("worker", "book"),
+    ("worker", "maps"),
+    ("worker@book", "*"),
+    ("worker@maps", "*"),
+    ("worker operator@maps", "*"),
+    ("worker operator@maps", "book"),
+    ("reader worker@book worker@maps", "*"),
+    ("worker@book", "maps"),
+    ("worker depositor", "book maps"),
+    ("worker reader", "*"),
+    ("worker admin", "*"),
+]
 
 
 def rights(token: Token) -> set[tuple[str, str]]:

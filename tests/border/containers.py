@@ -43,9 +43,15 @@ class Z:
     def said(self) -> dict[str, Any]:
         packed = self.bytes_packed()
         return {
-            "version": 20, "flags": self.flags, "method": self.method, "time": 0, "date": 0x21,
-            "crc": zlib.crc32(self.data), "packed": len(packed), "size": len(self.data),
-        }  # fmt: skip
+            "version": 20,
+            "flags": self.flags,
+            "method": self.method,
+            "time": 0,
+            "date": 0x21,
+            "crc": zlib.crc32(self.data),
+            "packed": len(packed),
+            "size": len(self.data),
+        }
 
     def bytes_packed(self) -> bytes:
         if self.packed is not None:
@@ -90,31 +96,64 @@ def zip_of(
     out += between
     directory = bytearray()
     for member, offset in zip(members, offsets, strict=True):
-        said = member.said() | {
-            "sign": b"PK\x01\x02", "made": 0x31E, "name_length": len(member.name), "extra_length": len(member.extra),
-            "comment_length": 0, "disk": 0, "internal": 0, "mode": member.mode << 16, "offset": offset,
-        } | member.central  # fmt: skip
+        said = (
+            member.said()
+            | {
+                "sign": b"PK\x01\x02",
+                "made": 0x31E,
+                "name_length": len(member.name),
+                "extra_length": len(member.extra),
+                "comment_length": 0,
+                "disk": 0,
+                "internal": 0,
+                "mode": member.mode << 16,
+                "offset": offset,
+            }
+            | member.central
+        )
         directory += struct.pack(CENTRAL, *(said[key] for key in _CENTRAL)) + member.name + member.extra
     place = len(out) + shift
     out += directory
     if zip64 is not None:
         out += _ends64(len(members), len(directory), place, len(out), zip64 if isinstance(zip64, dict) else {})
     said = {
-        "sign": b"PK\x05\x06", "disk": 0, "first_disk": 0, "here": len(members), "count": len(members),
-        "length": len(directory), "offset": place, "comment_length": len(comment),
-    } | (end or {})  # fmt: skip
+        "sign": b"PK\x05\x06",
+        "disk": 0,
+        "first_disk": 0,
+        "here": len(members),
+        "count": len(members),
+        "length": len(directory),
+        "offset": place,
+        "comment_length": len(comment),
+    } | (end or {})
     return bytes(out) + struct.pack(END, *(said[key] for key in _END)) + comment + after
 
 
 def _ends64(count: int, length: int, place: int, here: int, changes: dict[str, int]) -> bytes:
     said = {
-        "record": 44, "disk": 0, "first_disk": 0, "here": count, "count": count, "length": length, "offset": place,
-        "where": here, "disks": 1,
-    } | changes  # fmt: skip
+        "record": 44,
+        "disk": 0,
+        "first_disk": 0,
+        "here": count,
+        "count": count,
+        "length": length,
+        "offset": place,
+        "where": here,
+        "disks": 1,
+    } | changes
     record = struct.pack(
-        END64, b"PK\x06\x06", said["record"], 45, 45, said["disk"], said["first_disk"], said["here"], said["count"],
-        said["length"], said["offset"],
-    )  # fmt: skip
+        END64,
+        b"PK\x06\x06",
+        said["record"],
+        45,
+        45,
+        said["disk"],
+        said["first_disk"],
+        said["here"],
+        said["count"],
+        said["length"],
+        said["offset"],
+    )
     return record + struct.pack(LOCATOR, b"PK\x06\x07", 0, said["where"], said["disks"])
 
 

@@ -531,7 +531,7 @@ def test_sizes_are_asked_for_without_fetching(server: Server, fetcher: MakeFetch
         "/moved": reply(b"", 302, Location="/plain"),
         "/silent": silent,
         "/broken": b"nonsense\r\n\r\n",
-    }  # fmt: skip
+    }
     server.routes["/no%20ranges"] = server.routes["/no ranges"]
     one, hurried = fetcher(), fetcher(answer_seconds=0.3)
 
@@ -542,9 +542,18 @@ def test_sizes_are_asked_for_without_fetching(server: Server, fetcher: MakeFetch
     }
 
     assert sizes == {
-        "/plain": len(BODY), "/ranges": 12345, "/no ranges": len(BODY), "/unknown": None, "/star": None,
-        "/nonsense": None, "/packed": None, "/busy": None, "/moved": len(BODY), "/silent": None, "/broken": None,
-    }  # fmt: skip
+        "/plain": len(BODY),
+        "/ranges": 12345,
+        "/no ranges": len(BODY),
+        "/unknown": None,
+        "/star": None,
+        "/nonsense": None,
+        "/packed": None,
+        "/busy": None,
+        "/moved": len(BODY),
+        "/silent": None,
+        "/broken": None,
+    }
     assert one.head(server.url("/missing")) is None
 
 
@@ -605,10 +614,36 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name, (extension, days) in made.items():
         (folder / "extension").write_text(extension)
         run("req", *key, "-keyout", f"{name}.key", "-out", f"{name}.csr", "-subj", f"/CN={name}")
-        run("x509", "-req", "-in", f"{name}.csr", "-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial",
-            "-extfile", "extension", "-days", days, "-out", f"{name}.pem")  # fmt: skip
-    run("req", "-x509", *key, "-keyout", "self.key", "-out", "self.pem", "-subj", "/CN=127.0.0.1",
-        "-addext", "subjectAltName=IP:127.0.0.1")  # fmt: skip
+        run(
+            "x509",
+            "-req",
+            "-in",
+            f"{name}.csr",
+            "-CA",
+            "ca.pem",
+            "-CAkey",
+            "ca.key",
+            "-CAcreateserial",
+            "-extfile",
+            "extension",
+            "-days",
+            days,
+            "-out",
+            f"{name}.pem",
+        )
+    run(
+        "req",
+        "-x509",
+        *key,
+        "-keyout",
+        "self.key",
+        "-out",
+        "self.pem",
+        "-subj",
+        "/CN=127.0.0.1",
+        "-addext",
+        "subjectAltName=IP:127.0.0.1",
+    )
     return folder
 
 

@@ -35,26 +35,131 @@ characters = st.characters()  # surrogates, too
 
 NAMES = ["/", ".", "..", "\\", "%2e", "%", "25", "~", "C:", "CON", " ", "\0", "．", "a", "é", "e\u0301", "\u202e"]
 URLS = [
-    "http", "https", "://", ":", "/", "@", "#", "?", "[", "]", "::1", "127.0.0.1", "0x7f", ".", "good.example", "%25",
-    "\\", " ", ":80", ":443", "１", "。",
-]  # fmt: skip
+    "http",
+    "https",
+    "://",
+    ":",
+    "/",
+    "@",
+    "#",
+    "?",
+    "[",
+    "]",
+    "::1",
+    "127.0.0.1",
+    "0x7f",
+    ".",
+    "good.example",
+    "%25",
+    "\\",
+    " ",
+    ":80",
+    ":443",
+    "１",
+    "。",
+]
 YAML = [
-    "a", ": ", "- ", "\n", "  ", "[", "]", "{", "}", ",", '"', "'", "|", ">", "&a ", "*a", "!!str ", "? ", "#", "---",
-    "...", "%YAML 1.2\n", "<<", "~", "1", "0x", ".nan", "\\u00e9", "\\UFFFFFFFF", "\t", "\r", "\x85",
-]  # fmt: skip
+    "a",
+    ": ",
+    "- ",
+    "\n",
+    "  ",
+    "[",
+    "]",
+    "{",
+    "}",
+    ",",
+    '"',
+    "'",
+    "|",
+    ">",
+    "&a ",
+    "*a",
+    "!!str ",
+    "? ",
+    "#",
+    "---",
+    "...",
+    "%YAML 1.2\n",
+    "<<",
+    "~",
+    "1",
+    "0x",
+    ".nan",
+    "\\u00e9",
+    "\\UFFFFFFFF",
+    "\t",
+    "\r",
+    "\x85",
+]
 JSON = [
-    "{", "}", "[", "]", ",", ":", '"', "\\", "\\u00e9", "\\ud800", "1", "-", ".", "e9", "e999", "NaN", "true", "null",
-    " ", '"a":', "\ufeff",
-]  # fmt: skip
+    "{",
+    "}",
+    "[",
+    "]",
+    ",",
+    ":",
+    '"',
+    "\\",
+    "\\u00e9",
+    "\\ud800",
+    "1",
+    "-",
+    ".",
+    "e9",
+    "e999",
+    "NaN",
+    "true",
+    "null",
+    " ",
+    '"a":',
+    "\ufeff",
+]
 XML = [
-    "<", ">", "/", "a", "b", "=", '"', "'", "<!--", "-->", "<![CDATA[", "]]>", "<?", "?>", "<!DOCTYPE a [",
-    "<!ENTITY x 'y'>", "]>", "&x;", "&amp;", "&#", "xmlns:a=", "xml", " ", "encoding", "utf-7", "<a>", "</a>",
-]  # fmt: skip
+    "<",
+    ">",
+    "/",
+    "a",
+    "b",
+    "=",
+    '"',
+    "'",
+    "<!--",
+    "-->",
+    "<![CDATA[",
+    "]]>",
+    "<?",
+    "?>",
+    "<!DOCTYPE a [",
+    "<!ENTITY x 'y'>",
+    "]>",
+    "&x;",
+    "&amp;",
+    "&#",
+    "xmlns:a=",
+    "xml",
+    " ",
+    "encoding",
+    "utf-7",
+    "<a>",
+    "</a>",
+]
 HEADS = [
-    b"HTTP/1.1 200 OK", b"HTTP/1.1 206 OK", b"HTTP/1.1 302", b"\r\n", b":", b" ", b"Content-Length: 5",
-    b"Content-Length: 6", b"Transfer-Encoding: chunked", b"Content-Range: bytes 0-4/5", b"ETag: W/x",
-    b"Retry-After: Wed, 99 Oct 2015", b"Date: x", b"\0",
-]  # fmt: skip
+    b"HTTP/1.1 200 OK",
+    b"HTTP/1.1 206 OK",
+    b"HTTP/1.1 302",
+    b"\r\n",
+    b":",
+    b" ",
+    b"Content-Length: 5",
+    b"Content-Length: 6",
+    b"Transfer-Encoding: chunked",
+    b"Content-Range: bytes 0-4/5",
+    b"ETag: W/x",
+    b"Retry-After: Wed, 99 Oct 2015",
+    b"Date: x",
+    b"\0",
+]
 DATES = ["Wed", ",", " ", "21", "Oct", "2015", "07:28:00", "GMT", "120", "-1", "+0000", ":", "99999999999"]
 DIGESTS = ["sha", "md5", "256", "-", "512", "crc32", "SHA-256", "a", "0", "F", "g", "٣"]
 CONTAINERS = [
@@ -62,7 +167,7 @@ CONTAINERS = [
     zip_of(Z(b"a.txt", b"hello" * 50, flags=8), Z(b"b", b"", extra=extra(1, bytes(16))), zip64=True),
     tar_of(file_in_tar(b"a", b"hello" * 50), block(b"d/", kind=b"5"), file_in_tar(b"d/b", b"x")),
     tar_of(pax((b"path", b"x"), (b"size", b"5")), file_in_tar(b"a", b"hello"), long_name(b"b" * 120), block(b"b")),
-]  # fmt: skip
+]
 CONTAINERS += [gzip.compress(CONTAINERS[2]), bz2.compress(CONTAINERS[3])]
 KINDS_IN_TAR = [b"0", b"5", b"x", b"g", b"L", b"K", b"2", b"\0", b"7"]
 
@@ -173,7 +278,7 @@ def test_invented_tars(shelf: Folder, blocks: list[bytes], rest: bytes) -> None:
         ),
         max_size=4,
     )
-)  # fmt: skip
+)
 def test_invented_zips(shelf: Folder, members: list[Z]) -> None:
     parsers.container(shelf, zip_of(*members))
 
@@ -216,7 +321,9 @@ GOOD: dict[str, list[str]] = {
         "<a><![CDATA[b]]><?c d?><e f='g'/></a>",
     ],
 }
-HEAD = b"HTTP/1.1 206 Partial\r\nContent-Length: 5\r\nContent-Range: bytes 0-4/5\r\nETag: \"x\"\r\nRetry-After: 120\r\n\r\n"  # fmt: skip
+HEAD = (
+    b'HTTP/1.1 206 Partial\r\nContent-Length: 5\r\nContent-Range: bytes 0-4/5\r\nETag: "x"\r\nRetry-After: 120\r\n\r\n'
+)
 BYTES = [text.encode() for name in ("yaml", "json", "xml") for text in GOOD[name]]
 BYTES += [text.decode().encode("utf-16") for text in BYTES]
 DATE, SUM = "Wed, 21 Oct 2015 07:28:00 GMT", "0123456789abcdef"
@@ -237,14 +344,15 @@ BY_CHANCE: dict[str, Callable[[Chance, Folder], None]] = {
         else b"".join([chance.choice(HEADS) if chance.random() < 0.8 else chance.some_bytes(5) for _ in range(8)])
     ),
     "dates and digests": lambda chance, shelf: parsers.date_and_digest(
-        chance.text([*DATES, *DIGESTS], [DATE, "sha-256", "md5"]), chance.text([*DATES, *DIGESTS], [DATE, SUM * 4, SUM * 2])
+        chance.text([*DATES, *DIGESTS], [DATE, "sha-256", "md5"]),
+        chance.text([*DATES, *DIGESTS], [DATE, SUM * 4, SUM * 2]),
     ),
     "damaged containers": lambda chance, shelf: parsers.container(shelf, chance.damaged(chance.choice(CONTAINERS))),
     "tars": lambda chance, shelf: parsers.container(shelf, tar_by_chance(chance)),
     "zips": lambda chance, shelf: parsers.container(
         shelf, zip_of(*[member_by_chance(chance) for _ in range(chance.randrange(5))])
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.proves("H2")

@@ -42,9 +42,12 @@ def test_what_is_no_file_is_told_and_files_are_named_in_order(tmp_path: Path) ->
     (tmp_path / "made" / "folder-link").symlink_to("/etc")
     os.mkfifo(tmp_path / "made" / "pipe")
     assert leftovers.files(tmp_path / "made") == {
-        "folder-link": "it is a link, not a file", "link": "it is a link, not a file", "more/two": "", "one": "",
+        "folder-link": "it is a link, not a file",
+        "link": "it is a link, not a file",
+        "more/two": "",
+        "one": "",
         "pipe": "it is a pipe, a socket or a device, not a file",
-    }  # fmt: skip
+    }
 
 
 CHANGES: dict[str, tuple[Callable[[Path], object], str]] = {

@@ -114,11 +114,20 @@ def test_a_refusal_has_a_status_a_reason_and_says_what_to_do() -> None:
 
 
 ADDRESSES = {
-    "loopback": ["127.0.0.1"], "inner": ["10.0.0.1"], "metadata": ["169.254.169.254"], "link": ["fe80::1"],
-    "one of two": [PUBLIC, "192.168.0.1"], "mapped": ["::ffff:127.0.0.1"], "nat64": ["64:ff9b::7f00:1"],
-    "ours": ["93.184.216.1"], "unique local": ["fd00::1"], "nothing": ["0.0.0.0"], "shared": ["100.64.0.1"],
-    "an odd one": ["not an address"], "multicast": ["224.0.0.1"],
-}  # fmt: skip
+    "loopback": ["127.0.0.1"],
+    "inner": ["10.0.0.1"],
+    "metadata": ["169.254.169.254"],
+    "link": ["fe80::1"],
+    "one of two": [PUBLIC, "192.168.0.1"],
+    "mapped": ["::ffff:127.0.0.1"],
+    "nat64": ["64:ff9b::7f00:1"],
+    "ours": ["93.184.216.1"],
+    "unique local": ["fd00::1"],
+    "nothing": ["0.0.0.0"],
+    "shared": ["100.64.0.1"],
+    "an odd one": ["not an address"],
+    "multicast": ["224.0.0.1"],
+}
 
 
 @pytest.mark.proves("H3")
@@ -140,8 +149,21 @@ def test_what_the_configuration_opens_can_be_granted_and_only_that() -> None:
             assert line.recv(4096).decode().split(" ")[1] == code, address
 
 
-NEVER = ["93.184.216.1", "10.1.0.2", "127.0.0.1", "0.0.0.0", "169.254.169.254", "168.63.129.16", "100.100.100.200",
-         "::1", "::", "fe80::1", "fd00:ec2::254", "::ffff:10.1.2.3", "64:ff9b::7f00:1"]  # fmt: skip
+NEVER = [
+    "93.184.216.1",
+    "10.1.0.2",
+    "127.0.0.1",
+    "0.0.0.0",
+    "169.254.169.254",
+    "168.63.129.16",
+    "100.100.100.200",
+    "::1",
+    "::",
+    "fe80::1",
+    "fd00:ec2::254",
+    "::ffff:10.1.2.3",
+    "64:ff9b::7f00:1",
+]
 
 
 @pytest.mark.proves("H3")
@@ -217,8 +239,13 @@ def test_what_a_client_says_first_is_passed_on_unchanged_if_it_names_the_host() 
 
 @pytest.mark.parametrize(
     "first",
-    [client_hello("other.example.org"), client_hello(None), b"GET / HTTP/1.1\r\nHost: data.example.org\r\n\r\n", b"\x16\x03\x01"],
-)  # fmt: skip
+    [
+        client_hello("other.example.org"),
+        client_hello(None),
+        b"GET / HTTP/1.1\r\nHost: data.example.org\r\n\r\n",
+        b"\x16\x03\x01",
+    ],
+)
 def test_what_names_another_host_or_none_is_cut_and_never_arrives(first: bytes) -> None:
     out = Out()
     with out.line() as line:
@@ -288,8 +315,14 @@ def test_a_plain_request_is_written_anew() -> None:
         far.close()
         assert line.recv(4096).startswith(b"HTTP/1.1 204")
     assert data.decode().splitlines() == [
-        "POST /a%20b?c HTTP/1.1", "Host: data.example.org", "accept: */*", "Content-Length: 3", "Connection: close", "", "abc",
-    ]  # fmt: skip
+        "POST /a%20b?c HTTP/1.1",
+        "Host: data.example.org",
+        "accept: */*",
+        "Content-Length: 3",
+        "Connection: close",
+        "",
+        "abc",
+    ]
 
 
 def test_what_is_withdrawn_is_cut_and_what_is_not_goes_on() -> None:
@@ -413,16 +446,32 @@ def test_much_passes_both_ways_at_once() -> None:
 
 
 HEADS: dict[bytes, type[Exception]] = {
-    b"": BadInput, b"GET": BadInput, b"GET / HTTP/1.1": BadInput, b"GET http://a.b/ HTTP/2": BadInput,
-    b"CONNECT a.b HTTP/1.1": BadInput, b"CONNECT a.b:0 HTTP/1.1": BadInput, b"CONNECT a.b:443:1 HTTP/1.1": BadInput,
-    b"CONNECT x@a.b:443 HTTP/1.1": Refused, b"CONNECT 127.1:443 HTTP/1.1": Refused, b"CONNECT a.b:443\tHTTP/1.1": BadInput,
-    b"CONNECT  a.b:443 HTTP/1.1": BadInput, b"CONNECT a.b:443 HTTP/1.1\nX: y": BadInput, b"TRACE http://a.b/ HTTP/1.1": BadInput,
-    b"GET https://a.b/ HTTP/1.1": BadInput, b"GET ftp://a.b/ HTTP/1.1": Refused, b"GET http://u:p@a.b/ HTTP/1.1": Refused,
-    b"GET http://a.b/ HTTP/1.1\r\nA : b": BadInput, b"GET http://a.b/ HTTP/1.1\r\nA: b\nC: d": BadInput,
-    b"GET http://a.b/ HTTP/1.1\r\n A: b": BadInput, b"GET http://a.b/ HTTP/1.1\r\nContent-Length: +3": BadInput,
-    b"GET http://a.b/ HTTP/1.1\r\nContent-Length: 3, 3": BadInput, b"GET http://a.b/ HTTP/1.1\r\nTransfer-Encoding: x": BadInput,
-    b"GET http://a.b\\@c.d/ HTTP/1.1": BadInput, b"GET http://a.b#c HTTP/1.1": BadInput, "CONNECT ä.b:443 HTTP/1.1".encode(): BadInput,
-}  # fmt: skip
+    b"": BadInput,
+    b"GET": BadInput,
+    b"GET / HTTP/1.1": BadInput,
+    b"GET http://a.b/ HTTP/2": BadInput,
+    b"CONNECT a.b HTTP/1.1": BadInput,
+    b"CONNECT a.b:0 HTTP/1.1": BadInput,
+    b"CONNECT a.b:443:1 HTTP/1.1": BadInput,
+    b"CONNECT x@a.b:443 HTTP/1.1": Refused,
+    b"CONNECT 127.1:443 HTTP/1.1": Refused,
+    b"CONNECT a.b:443\tHTTP/1.1": BadInput,
+    b"CONNECT  a.b:443 HTTP/1.1": BadInput,
+    b"CONNECT a.b:443 HTTP/1.1\nX: y": BadInput,
+    b"TRACE http://a.b/ HTTP/1.1": BadInput,
+    b"GET https://a.b/ HTTP/1.1": BadInput,
+    b"GET ftp://a.b/ HTTP/1.1": Refused,
+    b"GET http://u:p@a.b/ HTTP/1.1": Refused,
+    b"GET http://a.b/ HTTP/1.1\r\nA : b": BadInput,
+    b"GET http://a.b/ HTTP/1.1\r\nA: b\nC: d": BadInput,
+    b"GET http://a.b/ HTTP/1.1\r\n A: b": BadInput,
+    b"GET http://a.b/ HTTP/1.1\r\nContent-Length: +3": BadInput,
+    b"GET http://a.b/ HTTP/1.1\r\nContent-Length: 3, 3": BadInput,
+    b"GET http://a.b/ HTTP/1.1\r\nTransfer-Encoding: x": BadInput,
+    b"GET http://a.b\\@c.d/ HTTP/1.1": BadInput,
+    b"GET http://a.b#c HTTP/1.1": BadInput,
+    "CONNECT ä.b:443 HTTP/1.1".encode(): BadInput,
+}
 
 
 @pytest.mark.proves("H1")

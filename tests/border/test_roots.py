@@ -51,16 +51,29 @@ def test_a_socket_is_found(root: Root) -> None:
 @pytest.mark.parametrize(
     ("relative", "kind", "code"),
     [
-        ("..", BadInput, "place.path"), ("a/../../secret", BadInput, "place.path"), ("a/../a", BadInput, "place.path"),
-        ("", BadInput, "place.path"), (".", BadInput, "place.path"), ("/etc", BadInput, "place.path"),
-        ("a//b", BadInput, "place.path"), ("a/", BadInput, "place.path"), ("a\0b", BadInput, "place.path"),
-        ("x" * 256, BadInput, "place.path"), ("out", Refused, "place.link"), ("out/secret", Refused, "place.link"),
-        ("inside", Refused, "place.link"), ("inside/b", Refused, "place.link"), ("a/up/a", Refused, "place.link"),
-        ("broken", Refused, "place.link"), ("magic", Refused, "place.link"), ("magic/etc", Refused, "place.link"),
-        ("nothing", NotFound, "place.missing"), ("a/b/page/more", NotFound, "place.missing"),
+        ("..", BadInput, "place.path"),
+        ("a/../../secret", BadInput, "place.path"),
+        ("a/../a", BadInput, "place.path"),
+        ("", BadInput, "place.path"),
+        (".", BadInput, "place.path"),
+        ("/etc", BadInput, "place.path"),
+        ("a//b", BadInput, "place.path"),
+        ("a/", BadInput, "place.path"),
+        ("a\0b", BadInput, "place.path"),
+        ("x" * 256, BadInput, "place.path"),
+        ("out", Refused, "place.link"),
+        ("out/secret", Refused, "place.link"),
+        ("inside", Refused, "place.link"),
+        ("inside/b", Refused, "place.link"),
+        ("a/up/a", Refused, "place.link"),
+        ("broken", Refused, "place.link"),
+        ("magic", Refused, "place.link"),
+        ("magic/etc", Refused, "place.link"),
+        ("nothing", NotFound, "place.missing"),
+        ("a/b/page/more", NotFound, "place.missing"),
         ("pipe", Refused, "place.kind"),
     ],
-)  # fmt: skip
+)
 def test_what_leads_elsewhere_is_refused(root: Root, relative: str, kind: type[CustodyError], code: str) -> None:
     with pytest.raises(kind) as caught:
         root.find(relative)
@@ -158,12 +171,19 @@ def test_something_of_our_own_is_found_and_a_link_in_its_place_is_not(tmp_path: 
 
 
 MAKERS = {
-    "Root": {"border/roots.py", "border/sandbox/spec.py", "cli/storage_roots.py", "ingest/config.py", "robots/programs/sandboxed.py",
-             "robots/ready/ocfl.py", "workflows/tasks/runner.py"},
+    "Root": {
+        "border/roots.py",
+        "border/sandbox/spec.py",
+        "cli/storage_roots.py",
+        "ingest/config.py",
+        "robots/programs/sandboxed.py",
+        "robots/ready/ocfl.py",
+        "workflows/tasks/runner.py",
+    },
     "Source": {"border/roots.py", "border/sandbox/spec.py"},
     "ours": {"robots/programs/sandboxed.py", "workflows/tasks/runner.py"},
     "Mount": {"border/sandbox/spec.py", "robots/programs/sandboxed.py", "workflows/tasks/runner.py"},
-}  # fmt: skip
+}
 """Whoever makes a root or a mount decides what may be seen. A new name here is to be thought about."""
 
 

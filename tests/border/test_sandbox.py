@@ -321,9 +321,23 @@ def test_a_senseless_request_is_refused_before_anything_starts(fields: dict[str,
 
 @pytest.mark.parametrize(
     "at",
-    ["/", "/usr", "/etc/passwd", "/work", "/work/x", "relative", "/inputs/../etc", "/inputs",
-     "/run/secrets/x", "/run/script", "/proc/1", "/inputs//x", "/inputs/a\0b", "/tmp/x"],
-)  # fmt: skip
+    [
+        "/",
+        "/usr",
+        "/etc/passwd",
+        "/work",
+        "/work/x",
+        "relative",
+        "/inputs/../etc",
+        "/inputs",
+        "/run/secrets/x",
+        "/run/script",
+        "/proc/1",
+        "/inputs//x",
+        "/inputs/a\0b",
+        "/tmp/x",
+    ],
+)
 def test_a_mount_has_its_place(at: str) -> None:
     with pytest.raises(BadInput):
         Mount(ours(Path("/usr")), at)
@@ -372,9 +386,14 @@ def test_a_worker_that_is_not_root_gets_the_same_sandbox(tmp_path_factory: pytes
         folder.chmod(0o700)
         done = subprocess.run(
             [python, "-B", "-c", _AS_NOBODY, str(folder)],
-            env={"PYTHONPATH": str(folder)}, user=nobody, group=nobody, extra_groups=[], cwd="/",
-            capture_output=True, text=True,
-        )  # fmt: skip
+            env={"PYTHONPATH": str(folder)},
+            user=nobody,
+            group=nobody,
+            extra_groups=[],
+            cwd="/",
+            capture_output=True,
+            text=True,
+        )
         assert done.returncode == 0, done.stderr
         assert json.loads(done.stdout) == {
             "ok": [True, "1000\nin\n"],

@@ -38,8 +38,10 @@ def test_output_comes_live_in_numbered_chunks_with_its_stream(here: Box) -> None
         came.append(chunk)
         (here.work / f"saw-{chunk.number}").touch()
     assert [(chunk.number, chunk.stream, chunk.data) for chunk in came] == [
-        (1, OUT, b"one\n"), (2, ERR, b"two\n"), (3, OUT, b"three\n"),
-    ]  # fmt: skip
+        (1, OUT, b"one\n"),
+        (2, ERR, b"two\n"),
+        (3, OUT, b"three\n"),
+    ]
     assert [chunk.offset for chunk in came] == [0, 4, 8]
 
 

@@ -51,9 +51,18 @@ def test_no_line_of_ours_gives_a_sandbox_the_hosts_network() -> None:
 
 @pytest.mark.parametrize(
     "word",
-    ["--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup",
-     "--disable-userns", "--die-with-parent", "--new-session", "--clearenv"],
-)  # fmt: skip
+    [
+        "--unshare-user",
+        "--unshare-pid",
+        "--unshare-ipc",
+        "--unshare-uts",
+        "--unshare-cgroup",
+        "--disable-userns",
+        "--die-with-parent",
+        "--new-session",
+        "--clearenv",
+    ],
+)
 def test_every_wall_is_there(word: str) -> None:
     assert word in arguments()
 
@@ -130,10 +139,25 @@ def test_no_call_makes_a_set_uid_or_set_gid_file(machine: str) -> None:
     """Numbers out of the kernel's own tables; in each, which argument is the mode, and which the flags, if any."""
     arch = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}[machine]
     calls = {
-        "x86_64": {"creat": (85, 1), "chmod": (90, 1), "fchmod": (91, 1), "mknod": (133, 1), "mknodat": (259, 2),
-                   "fchmodat": (268, 2), "fchmodat2": (452, 2), "open": (2, 2), "openat": (257, 3)},
-        "aarch64": {"mknodat": (33, 2), "fchmod": (52, 1), "fchmodat": (53, 2), "fchmodat2": (452, 2), "openat": (56, 3)},
-    }[machine]  # fmt: skip
+        "x86_64": {
+            "creat": (85, 1),
+            "chmod": (90, 1),
+            "fchmod": (91, 1),
+            "mknod": (133, 1),
+            "mknodat": (259, 2),
+            "fchmodat": (268, 2),
+            "fchmodat2": (452, 2),
+            "open": (2, 2),
+            "openat": (257, 3),
+        },
+        "aarch64": {
+            "mknodat": (33, 2),
+            "fchmod": (52, 1),
+            "fchmodat": (53, 2),
+            "fchmodat2": (452, 2),
+            "openat": (56, 3),
+        },
+    }[machine]
     for name, (number, at) in calls.items():
         for mode, wanted in ((0o755, 0x7FFF0000), (0o1777, 0x7FFF0000), (0o4755, 0x50001), (0o2755, 0x50001)):
             for flags in (0o100, 0o20200000) if name.startswith("open") else (0,):

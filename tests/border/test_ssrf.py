@@ -344,9 +344,15 @@ def test_allowing_loopback_does_not_allow_its_disguises(spelling: str, folder: F
 
 @pytest.mark.parametrize(
     ("host", "wanted"),
-    [("good.example", True), ("evil.example", False), ("a.campus.example", True), ("campus.example", False),
-     ("xcampus.example", False), ("good.example.evil.example", False)],
-)  # fmt: skip
+    [
+        ("good.example", True),
+        ("evil.example", False),
+        ("a.campus.example", True),
+        ("campus.example", False),
+        ("xcampus.example", False),
+        ("good.example.evil.example", False),
+    ],
+)
 def test_a_collection_may_name_its_hosts(host: str, wanted: bool, folder: Folder) -> None:
     recorder = Recorder(script=[reply(b"hello")])
     recorder.answers[host] = [PUBLIC]

@@ -488,7 +488,7 @@ PROGRAMS: dict[str, Callable[[Path, Path], None]] = {
     "Info-ZIP to a pipe": shell("zip -qr - . | cat > OUT"),
     "Info-ZIP, zip64": shell("zip -fz -qr - . > OUT"),
     "gzip twice": shell("tar -cf ../t . && head -c 700 ../t | gzip > OUT && tail -c +701 ../t | gzip >> OUT"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("program", PROGRAMS)

@@ -169,8 +169,12 @@ def proxy_of(running: Running) -> int:
 
 def slow(here: OutBox, outside: Outside, **more: object) -> Running:
     """A sandbox with a connection through which drops keep falling."""
-    running: Running = here.start(f"set +e; {CURL} -N --max-time 300 https://data.example.org/slow; echo over; sleep 300",
-                                  timeout=None, network=way(DATA), **more)  # fmt: skip
+    running: Running = here.start(
+        f"set +e; {CURL} -N --max-time 300 https://data.example.org/slow; echo over; sleep 300",
+        timeout=None,
+        network=way(DATA),
+        **more,
+    )
     wait_for(lambda: any("dripped" in hit for hit in outside.hits("far")))
     return running
 
@@ -217,8 +221,10 @@ def test_the_way_is_closed_when_the_lease_ends_and_opened_by_the_next_one(here: 
     again = f"{CURL} https://data.example.org/hello"
     running = here.start(
         f"set +e; {CURL} -N --max-time 300 https://data.example.org/slow; {again}; "
-        f"while ! {again}; do sleep 0.1; done; sleep 300", timeout=None, network=way(DATA),
-    )  # fmt: skip
+        f"while ! {again}; do sleep 0.1; done; sleep 300",
+        timeout=None,
+        network=way(DATA),
+    )
     wait_for(lambda: any("dripped" in hit for hit in outside.hits("far")))
     deadman = deadman_of(running)
     running.confirm(time.monotonic() + 60, leave(1))

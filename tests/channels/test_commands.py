@@ -30,12 +30,27 @@ def here(tmp_path: Path) -> Iterator[Office]:
 
 def test_what_is_not_mirrored_is_said_before_anything_is_asked(here: Office) -> None:
     assert "no channels yet" in here.run("channel", "list")
-    for words in (["sync", "7"], ["review", "7", "8"], ["remove", "7", "--yes", "--why", "x"], ["why", "7"],
-        ["gaps", "7"], ["fsck", "7"], ["fsck", "7", "--repair"], ["verify", "7"], ["verify", "7", "--mend"], ["tiers", "7"],
-        ["search", "7", "8"], ["search", "7", "--since", "2016-01-01"], ["export", "7", str(here.folder / "f"), "--jsonl"],
-        ["export", "7", str(here.folder / "f"), "--html"], ["deleted", "7", "keep", "--why", "x"],
-        ["believe", "7", "--why", "x"], ["disbelieve", "7", "--why", "x"], ["set-aside", "7", "--why", "x"],
-        ["accept-loss", "7", "--why", "x"]):  # fmt: skip
+    for words in (
+        ["sync", "7"],
+        ["review", "7", "8"],
+        ["remove", "7", "--yes", "--why", "x"],
+        ["why", "7"],
+        ["gaps", "7"],
+        ["fsck", "7"],
+        ["fsck", "7", "--repair"],
+        ["verify", "7"],
+        ["verify", "7", "--mend"],
+        ["tiers", "7"],
+        ["search", "7", "8"],
+        ["search", "7", "--since", "2016-01-01"],
+        ["export", "7", str(here.folder / "f"), "--jsonl"],
+        ["export", "7", str(here.folder / "f"), "--html"],
+        ["deleted", "7", "keep", "--why", "x"],
+        ["believe", "7", "--why", "x"],
+        ["disbelieve", "7", "--why", "x"],
+        ["set-aside", "7", "--why", "x"],
+        ["accept-loss", "7", "--why", "x"],
+    ):
         said = here.run("channel", *words, code=2)
         assert "channel 7 is not mirrored here" in said
         assert "custody channel list" in said

@@ -83,8 +83,11 @@ def test_another_channels_messages_are_damage_for_every_command(
     place, one, other = here
     if not signed:
         unsigned(place)
-    {"copy": lambda: put(place, "ch", one, other), "older": lambda: put(place, "ch", other, one),
-     "swap": lambda: swap(place, "ch", one, other)}[way]()  # fmt: skip
+    {
+        "copy": lambda: put(place, "ch", one, other),
+        "older": lambda: put(place, "ch", other, one),
+        "swap": lambda: swap(place, "ch", one, other),
+    }[way]()
     wrong = [channel for channel, ways in ((other, ("copy", "swap")), (one, ("older", "swap"))) if way in ways]
     for channel in wrong:
         number = str(channel.id)

@@ -153,8 +153,15 @@ def test_a_list_that_says_too_early_that_it_is_over_is_asked_once_more(
 
 def test_what_a_list_left_out_is_found_when_all_is_seen_again(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     in_a_row(desk, 106, apart=3_600)
-    lists_of(desk, monkeypatch, lambda page, before: page | {"threads": page["threads"][:100], "has_more": False}
-             if not before else {"threads": page["threads"][:1], "has_more": False})  # fmt: skip
+    lists_of(
+        desk,
+        monkeypatch,
+        lambda page, before: (
+            page | {"threads": page["threads"][:100], "has_more": False}
+            if not before
+            else {"threads": page["threads"][:1], "has_more": False}
+        ),
+    )
     desk.mirror_all()
     assert kept_threads(desk) == 100, "two answers have said that there are no others"
     lists_of(desk, monkeypatch, lambda page, before: page)

@@ -95,15 +95,27 @@ OFF: dict[str, Off] = {
     "two claims from opposite sides are a proof": (walk, "agreed", lambda *_: None, "open", {}),
     "ids of the future are not read": (trust, "identity", lambda one, _=0: IDENTITY(one, HIGHEST), "strangers", {}),
     "one look is not enough": (
-        trust.Doubt, "confirmed", lambda self: max((mark[0] for mark in self.marks), default=None), "slander", LEFT_OUT,
+        trust.Doubt,
+        "confirmed",
+        lambda self: max((mark[0] for mark in self.marks), default=None),
+        "slander",
+        LEFT_OUT,
     ),
     "a refusal of that very message is needed": (
-        trust.Doubt, "confirmed", lambda self: CONFIRMED(self, refused=False), "slander", UNHEARD,
+        trust.Doubt,
+        "confirmed",
+        lambda self: CONFIRMED(self, refused=False),
+        "slander",
+        UNHEARD,
     ),
     "two witnesses are ten minutes apart": (
-        trust.Doubt, "confirmed", lambda self: CONFIRMED(self, apart=0), "slander", LEFT_OUT,
+        trust.Doubt,
+        "confirmed",
+        lambda self: CONFIRMED(self, apart=0),
+        "slander",
+        LEFT_OUT,
     ),
-}  # fmt: skip
+}
 
 
 def _figure(name: str, how: dict[str, Any], rules: Rules, seeds: int) -> int:

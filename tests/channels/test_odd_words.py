@@ -77,10 +77,19 @@ def test_every_command_and_every_export_writes_whatever_names_and_words_hold(her
     assert len(list(here.table(channel.id).between())) == 40, "no word stops a message"
     message = str(next(here.table(channel.id).between()).id)
     for words in (
-        ("list",), ("why", number), ("gaps", number), ("search", number, message), ("search", number, "--since", "2015-01-01"),
-        ("verify", number, "--pages", "1"), ("fsck", number), ("tiers", "--preview"), ("run", "--until-idle"),
-        ("export", number, "e.jsonl", "--jsonl"), ("export", number, "e.db", "--sqlite"), ("export", number, "e", "--html"),
-    ):  # fmt: skip
+        ("list",),
+        ("why", number),
+        ("gaps", number),
+        ("search", number, message),
+        ("search", number, "--since", "2015-01-01"),
+        ("verify", number, "--pages", "1"),
+        ("fsck", number),
+        ("tiers", "--preview"),
+        ("run", "--until-idle"),
+        ("export", number, "e.jsonl", "--jsonl"),
+        ("export", number, "e.db", "--sqlite"),
+        ("export", number, "e", "--html"),
+    ):
         done = said(here, "channel", *words)
         assert done.returncode in (0, 1, 75), (words, done.stderr.decode())
     found = json.loads("\n".join(said(here, "channel", "search", number, message).stdout.decode().splitlines()))

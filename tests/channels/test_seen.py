@@ -92,8 +92,9 @@ def test_reactions_may_shrink_but_previews_results_and_threads_do_not_shrink_to_
     gone = last_seen.row_of(PLAIN, row, PLAIN, "T2")
     assert gone is not None
     assert gone["was"] == {
-        "embeds": {"seen": "T1", "value": [{"title": "t"}]}, "thread": {"seen": "T1", "value": {"id": "7"}}
-    }  # fmt: skip
+        "embeds": {"seen": "T1", "value": [{"title": "t"}]},
+        "thread": {"seen": "T1", "value": {"id": "7"}},
+    }
     assert "reactions" not in last_seen.on_top(PLAIN, gone)
     assert last_seen.row_of(PLAIN, gone, PLAIN, "T3") is None
     back = last_seen.row_of(PLAIN, gone, CHANGED, "T4")
@@ -135,11 +136,14 @@ def possible(row: Raw) -> Raw:
 ROWS = st.fixed_dictionaries(
     {"id": st.just("5"), "seen": STAMPS},
     optional={
-        "reactions": VALUES, "embeds": VALUES, "thread": VALUES, "shown": STAMPS,
+        "reactions": VALUES,
+        "embeds": VALUES,
+        "thread": VALUES,
+        "shown": STAMPS,
         "was": st.fixed_dictionaries({"embeds": st.fixed_dictionaries({"seen": STAMPS, "value": VALUES})}),
         "absent": st.lists(st.tuples(STAMPS, st.sampled_from(["page", "404"]), st.just("1f")).map(list), max_size=3),
     },
-).map(possible)  # fmt: skip
+).map(possible)
 
 
 @given(ROWS, ROWS, ROWS)
@@ -203,11 +207,14 @@ def test_debts_that_touch_are_one_and_too_many_become_fewer_without_forgetting_a
 DEBTS = st.lists(
     st.builds(
         lambda low, size, why, since, at: Debt(low, low + size, why, since, at),
-        st.integers(0, 50), st.integers(0, 20), st.sampled_from(["veil", "damaged"]), st.sampled_from(["T1", "T2"]),
+        st.integers(0, 50),
+        st.integers(0, 20),
+        st.sampled_from(["veil", "damaged"]),
+        st.sampled_from(["T1", "T2"]),
         st.integers(-1, 80),
     ),
     max_size=4,
-)  # fmt: skip
+)
 
 
 @given(DEBTS, DEBTS)

@@ -204,9 +204,14 @@ def test_many_at_once_are_held_back_until_an_operator_says_so(purged: Desk) -> N
     purged.standin.world.delete(purged.channel, late)
     upto = purged.store.now()
     deletions.say(
-        purged.mirror, purged.channel.id, upto=upto, why="a purge", who="me", word="believed",
+        purged.mirror,
+        purged.channel.id,
+        upto=upto,
+        why="a purge",
+        who="me",
+        word="believed",
         count=len(deletions.believed(kept, upto)),
-    )  # fmt: skip
+    )
     again(purged, 3)
     assert len(purged.ids()) == 300 - 150 - 1, "and what was deleted since, being few, needed no word"
     item = purged.store.records.item(item_id(purged.channel.id))

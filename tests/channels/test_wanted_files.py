@@ -175,20 +175,42 @@ def test_what_a_message_shows_besides_attachments_is_kept_as_well(desk: Desk) ->
     desk.channel.edited[one] = {
         "content": "look <:blob:77> and <a:dance:78>",
         "author": {"id": "5", "username": "ann", "avatar": "abc"},
-        "message_snapshots": [{"message": {"content": "x", "attachments": [
-            {"id": "4321", "filename": "forwarded.bin", "url": f"{place}/external/forwarded.bin?ex=ffffffff"}]}}],
-        "embeds": [{"image": {"url": "https://a.stranger.example/p.png", "proxy_url": f"{place}/external/p.png"},
-                    "footer": {"text": "t", "proxy_icon_url": f"{place}/external/icon.png"}}],
+        "message_snapshots": [
+            {
+                "message": {
+                    "content": "x",
+                    "attachments": [
+                        {
+                            "id": "4321",
+                            "filename": "forwarded.bin",
+                            "url": f"{place}/external/forwarded.bin?ex=ffffffff",
+                        }
+                    ],
+                }
+            }
+        ],
+        "embeds": [
+            {
+                "image": {"url": "https://a.stranger.example/p.png", "proxy_url": f"{place}/external/p.png"},
+                "footer": {"text": "t", "proxy_icon_url": f"{place}/external/icon.png"},
+            }
+        ],
         "components": [{"type": 12, "items": [{"media": {"url": f"{place}/external/g.png", "width": 3}}]}],
         "sticker_items": [{"id": "9", "name": "s", "format_type": 3}],
         "reactions": [{"emoji": {"id": "79", "name": "r"}, "count": 1}],
-    }  # fmt: skip
+    }
     desk.mirror_all()
     assert rows(desk)[4321]["state"] == "kept"
     wanted = {
-        "external/p.png", "external/icon.png", "external/g.png", "stickers/9.json", "emojis/77.png", "emojis/78.gif",
-        "emojis/79.png", "avatars/5/abc.png",
-    }  # fmt: skip
+        "external/p.png",
+        "external/icon.png",
+        "external/g.png",
+        "stickers/9.json",
+        "emojis/77.png",
+        "emojis/78.gif",
+        "emojis/79.png",
+        "avatars/5/abc.png",
+    }
     found = assets(desk)
     assert {link.removeprefix(f"{place}/") for link in found} == wanted
     for link, row in found.items():

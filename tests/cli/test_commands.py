@@ -191,12 +191,15 @@ def test_an_unknown_profile_or_key_in_the_configuration_is_named(custody: Run) -
 @pytest.mark.parametrize(
     ("lines", "words"),
     [
-        ("roots = 3", "storage.roots must be a table of paths"), ('roots = {a = 3}', "storage.roots must be a table"),
-        ('across = "a"', "storage.across must be a list of texts"), ('across = ["a"]', "there is no root 'a'"),
-        ('roots = {"a:b" = "x"}', "neither ':' nor '/'"), ('roots = {main = "x"}', "a storage node of ingest has"),
+        ("roots = 3", "storage.roots must be a table of paths"),
+        ("roots = {a = 3}", "storage.roots must be a table"),
+        ('across = "a"', "storage.across must be a list of texts"),
+        ('across = ["a"]', "there is no root 'a'"),
+        ('roots = {"a:b" = "x"}', "neither ':' nor '/'"),
+        ('roots = {main = "x"}', "a storage node of ingest has"),
         ('root = {a = "x"}', "unknown key storage.root"),
     ],
-)  # fmt: skip
+)
 def test_a_mistake_in_the_storage_roots_is_named(custody: Run, lines: str, words: str) -> None:
     Path("custody.toml").write_text(f"[storage]\n{lines}\n")
     said = custody("item", "add", "x", "--folder", ".")

@@ -19,17 +19,29 @@ from custody.web.access.oidc import LoginConfig
 from custody.workflows.kinds import WorkflowConfig
 
 WRITTEN: dict[str, Any] = {
-    '"x"': str, "7": int, "7.5": float, "true": bool, "[1]": list, "[true]": list, '{a = 1}': dict, "{a = true}": dict
-}  # fmt: skip
-ACCEPTS: dict[Any, set[type]] = {
-    str: {str}, Path: {str}, int: {int}, float: {int, float}, bool: {bool}
-}  # fmt: skip
+    '"x"': str,
+    "7": int,
+    "7.5": float,
+    "true": bool,
+    "[1]": list,
+    "[true]": list,
+    "{a = 1}": dict,
+    "{a = true}": dict,
+}
+ACCEPTS: dict[Any, set[type]] = {str: {str}, Path: {str}, int: {int}, float: {int, float}, bool: {bool}}
 
 
 TABLES: dict[str, type] = {
-    "ingest": IngestConfig, "workflows": WorkflowConfig, "channels": ChannelConfig, "history": HistoryConfig,
-    "login": LoginConfig, "network": Rules, "access": AccessConfig, "storage": StorageConfig, "files": FilesConfig,
-}  # fmt: skip
+    "ingest": IngestConfig,
+    "workflows": WorkflowConfig,
+    "channels": ChannelConfig,
+    "history": HistoryConfig,
+    "login": LoginConfig,
+    "network": Rules,
+    "access": AccessConfig,
+    "storage": StorageConfig,
+    "files": FilesConfig,
+}
 
 
 def keys() -> list[tuple[str, str, Any]]:

@@ -15,8 +15,12 @@ def test_what_is_not_said_when_it_is_set_again_stays_as_it_is(custody: Run) -> N
     assert "04:00:00 in Europe/Copenhagen" in said.out, "on the clocks there, and in UTC"
     (found,) = custody("schedule", "list", "--json").json()
     assert {part: found[part] for part in ("zone", "overlap", "missed", "lane", "payload")} == {
-        "zone": "Europe/Copenhagen", "overlap": "allow", "missed": "skip", "lane": "night", "payload": {"deep": 1},
-    }  # fmt: skip
+        "zone": "Europe/Copenhagen",
+        "overlap": "allow",
+        "missed": "skip",
+        "lane": "night",
+        "payload": {"deep": 1},
+    }
 
 
 def test_one_schedule_is_shown_with_all_that_was_said_and_what_keeps_it(custody: Run) -> None:

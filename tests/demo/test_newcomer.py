@@ -65,9 +65,14 @@ class Shell:
         env = {**os.environ, "PYTHONPATH": str(SOURCE), "CUSTODY_WHO": "ada"}
         env.pop("CUSTODY_STORE", None)
         self._process = subprocess.Popen(
-            [sys.executable, "-c", SHELL.replace("{END}", END)], cwd=here, env=env, text=True, stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-        )  # fmt: skip
+            [sys.executable, "-c", SHELL.replace("{END}", END)],
+            cwd=here,
+            env=env,
+            text=True,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+        )
 
     def __enter__(self) -> Shell:
         return self
@@ -118,10 +123,13 @@ def test_a_newcomers_walk(tmp_path: Path) -> None:
         with program(here, "serve", "--demo", "--no-workers", "--port", "0") as process:
             url = address_in(process, r"dashboard\s+(http://\S+)/")
             seen = {
-                "/batches": "Field notes", "/archives/book": ">index<", "/robots": "title-checker",
-                f"/channels/{channel}": "without a gap", f"/channels/{channel}/messages": "message",
+                "/batches": "Field notes",
+                "/archives/book": ">index<",
+                "/robots": "title-checker",
+                f"/channels/{channel}": "without a gap",
+                f"/channels/{channel}/messages": "message",
                 "/history": "Nothing has been sealed yet",
-            }  # fmt: skip
+            }
             for path, text in seen.items():
                 status, page = get(url, path, Accept="text/html")
                 assert status == 200

@@ -101,14 +101,20 @@ def test_an_object_is_ingested_checked_catalogued_and_indexed_and_its_page_shows
     for ark in arks:
         events = told(store, ark)
         assert [event.type for event in events] == [
-            "changed", "ingested", "fixity checked", "formats identified", "catalogued",
-        ]  # fmt: skip
+            "changed",
+            "ingested",
+            "fixity checked",
+            "formats identified",
+            "catalogued",
+        ]
         revision = events[-1].detail["revision"]
         revisions.add(revision)
         indexed = told(store, f"catalogue@{revision}")
         assert [(event.type, event.outcome) for event in indexed] == [
-            ("changed", "none"), ("planned", "success"), ("task index", "success"),
-        ]  # fmt: skip
+            ("changed", "none"),
+            ("planned", "success"),
+            ("task index", "success"),
+        ]
         client = page_of(store, home, line, book)
         page = client.get(f"/items/{ark}", headers={"Accept": "text/html"}).text
         for part in ("ingested", "fixity checked", "formats identified", "catalogued", "task index"):
@@ -122,9 +128,14 @@ def test_an_object_is_ingested_checked_catalogued_and_indexed_and_its_page_shows
 
 def page_of(store: Store, home: Archive, line: Line, book: Book) -> TestClient:
     options = Options(
-        b"a secret of thirty-two bytes, no less", demo=True, machines=machines(), world=home.world, sections=SECTIONS,
-        shop=book.shop, keeping=line.keeping,
-    )  # fmt: skip
+        b"a secret of thirty-two bytes, no less",
+        demo=True,
+        machines=machines(),
+        world=home.world,
+        sections=SECTIONS,
+        shop=book.shop,
+        keeping=line.keeping,
+    )
     return TestClient(build_app(store, options), base_url="http://127.0.0.1", client=("127.0.0.1", 50000))
 
 

@@ -124,8 +124,10 @@ def test_systemd_understands_the_units(tmp_path: Path) -> None:
     shutil.copy(tmp_path / "custody-worker@.service", template)
     done = subprocess.run(
         ["systemd-analyze", "verify", "--man=no", "--recursive-errors=no", *names, str(template)],
-        capture_output=True, text=True, timeout=60,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
     ours = [line for line in done.stderr.splitlines() if "custody" in line and "not found" not in line]
     assert ours == []
 
@@ -170,9 +172,12 @@ def test_the_distribution_has_a_name_of_its_own_and_the_command_stays() -> None:
 def test_what_is_built_is_called_so_and_brings_one_package_and_one_command(tmp_path: Path) -> None:
     """Asked of the wheel itself, as pip reads it."""
     subprocess.run(
-        [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)], cwd=ROOT, check=True,
-        capture_output=True, timeout=120,
-    )  # fmt: skip
+        [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)],
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
+        timeout=120,
+    )
     (wheel,) = tmp_path.glob("*.whl")
     with zipfile.ZipFile(wheel) as built:
         names = built.namelist()

@@ -88,9 +88,15 @@ def test_a_move_that_was_refused_is_not_counted_as_made() -> None:
         assert "custody_jobs_settled_total{" not in text
 
 
-@pytest.mark.parametrize(("text", "expected"), [
-    ("9337", ("127.0.0.1", 9337)), ("0.0.0.0:9", ("0.0.0.0", 9)), ("[::1]:9", ("::1", 9)), (":9", ("127.0.0.1", 9)),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("9337", ("127.0.0.1", 9337)),
+        ("0.0.0.0:9", ("0.0.0.0", 9)),
+        ("[::1]:9", ("::1", 9)),
+        (":9", ("127.0.0.1", 9)),
+    ],
+)
 def test_a_port_alone_is_one_of_this_machine(text: str, expected: tuple[str, int]) -> None:
     assert place(text) == expected
 

@@ -127,9 +127,11 @@ def test_every_word_that_may_be_written_is_named_and_taken(section: str, key: st
 
 
 LIMITS = [
-    ("timeout", "1s", "30d", "0s", "31d"), ("grace", "0s", "30d", None, "31d"), ("retries", "0", "20", None, "21"),
+    ("timeout", "1s", "30d", "0s", "31d"),
+    ("grace", "0s", "30d", None, "31d"),
+    ("retries", "0", "20", None, "21"),
     ("output_limit", "4KiB", "1TiB", "4095", "1025GiB"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("key", "low", "high", "under", "over"), LIMITS)

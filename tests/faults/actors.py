@@ -111,7 +111,7 @@ BEHAVIOURS: list[tuple[Callable[[Work], Any], int]] = [
     (lambda work: Passed(then=[NewJob("no|such")]), 2),
     (lambda work: Passed(keep={"thing": object()}), 2),
     (lambda work: Passed(events=[NewEvent("nobody", "seen")]), 2),
-]  # fmt: skip
+]
 
 
 @dataclass

@@ -372,8 +372,10 @@ def main(first: int, last: int) -> None:
     began = time.monotonic()
     for seed in range(first, last + 1):
         simulation = Simulation(seed)
-        print(f"seed {seed}: {simulation.run()[:16]}, {simulation.steps} steps, {len(simulation.jobs)} jobs, "
-              f"{simulation.crashes} crashes, {simulation.jumps} jumps of the clock")  # fmt: skip
+        print(
+            f"seed {seed}: {simulation.run()[:16]}, {simulation.steps} steps, {len(simulation.jobs)} jobs, "
+            f"{simulation.crashes} crashes, {simulation.jumps} jumps of the clock"
+        )
         simulation.truth.close()
     print(f"{(last - first + 1) / (time.monotonic() - began):.1f} seeds a second")
 

@@ -125,7 +125,7 @@ FORGED: dict[str, tuple[str, Forge]] = {
     "a row that is not its history": ("E13", lambda log, final: (log, with_job(final, 1, facts={"x": 2}))),
     "a number without an event": ("E13", lambda log, final: (log, with_job(final, 1, seq=7))),
     "refused, and done all the same": ("E20", forge([Entry("client", "fail", "submit", key="c")])),
-}  # fmt: skip
+}
 
 
 def test_a_sound_history_passes() -> None:

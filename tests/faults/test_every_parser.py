@@ -77,7 +77,29 @@ JSON = [
     "9" * 5000,
 ]
 TOML = ["=", "[", "]", "\n", '"', "'''", "true", "1979-05-27", "0x1", "inf", "{", "}", ".", "#", "[[a]]", "9" * 5000]
-CRON = ["*", " ", "/", "-", ",", "0", "5", "59", "60", "L", "#", "W", "MON", "FEB", "every ", "s", "m", "h", "d", "9" * 30, "9" * 5000]  # fmt: skip
+CRON = [
+    "*",
+    " ",
+    "/",
+    "-",
+    ",",
+    "0",
+    "5",
+    "59",
+    "60",
+    "L",
+    "#",
+    "W",
+    "MON",
+    "FEB",
+    "every ",
+    "s",
+    "m",
+    "h",
+    "d",
+    "9" * 30,
+    "9" * 5000,
+]
 TIMES = ["2026", "-", "03", "01", "T", "12", ":", "00", "+", "Z", "0001", "9999", "+23:59", ".5", "W", " "]
 ARKS = ["ark:", "/", "99999", "fk4", "x", "=", "~", ".", "%2e", "9" * 300]
 XML = [
@@ -96,22 +118,56 @@ XML = [
     "<a>",
     "</a>",
 ]
-YAML = ["- ", "name", ": ", "depends", "[", "]", "PREV", "\n", "  ", "{", "}", "&a ", "*a", "!!x ", "|", "cancels", "script", "every", "when"]  # fmt: skip
+YAML = [
+    "- ",
+    "name",
+    ": ",
+    "depends",
+    "[",
+    "]",
+    "PREV",
+    "\n",
+    "  ",
+    "{",
+    "}",
+    "&a ",
+    "*a",
+    "!!x ",
+    "|",
+    "cancels",
+    "script",
+    "every",
+    "when",
+]
 
 ANVL = "erc:\nwho: Doe, Jane\nwhat: Letters\n  and more\nwhen: 2020\nwhere: ark:/99999/fk4x\nwhere: local 1; local 2\n"
-STATUS = '{"status": "Processing", "last_modified": "2026-11-15 12:00:00 +0000", "message": "", "retry_count": 2, "last_successful_status": "Notify"}'  # fmt: skip
-SUBMISSION = '{"batchID": "b", "profile": "papers", "payload_url": "https://x.example/y", "localID": "a; b", "update": true, "submission_mode": "update"}'  # fmt: skip
+STATUS = '{"status": "Processing", "last_modified": "2026-11-15 12:00:00 +0000", "message": "", "retry_count": 2, "last_successful_status": "Notify"}'
+SUBMISSION = '{"batchID": "b", "profile": "papers", "payload_url": "https://x.example/y", "localID": "a; b", "update": true, "submission_mode": "update"}'
 ENTRY = '{"move": "m", "happened": [], "agent": "w", "items": [], "events": [], "then": []}'
-DEFINITION = "- name: index\n  depends: [PREV]\n- name: pdf\n  depends: [index]\n  cancels: [PREV]\n  script: |\n    make pdf\n  when: every 1d\n"  # fmt: skip
-CONFIG = 'store = "sqlite:///custody.db"\n[ingest]\nwork = "work"\nthreshold = 0.05\n[channels]\ncapacity = 100\n[history]\n'  # fmt: skip
+DEFINITION = "- name: index\n  depends: [PREV]\n- name: pdf\n  depends: [index]\n  cancels: [PREV]\n  script: |\n    make pdf\n  when: every 1d\n"
+CONFIG = (
+    'store = "sqlite:///custody.db"\n[ingest]\nwork = "work"\nthreshold = 0.05\n[channels]\ncapacity = 100\n[history]\n'
+)
 CSV = "fileUrl,hashAlgorithm,hashValue,fileSize,fileName\nhttps://x.example/a,md5,00,3,a.txt\n"
 MANIFESTS = [manifest(JPG, TXT).getvalue(), manifest(JPG, end="").getvalue()]
-INVENTORY = json.dumps({
-    "id": "ark:/99999/x", "digestAlgorithm": "sha512", "head": "v1", "type": "https://ocfl.io/1.1/spec/#inventory",
-    "manifest": {"ab": ["v1/content/a"]}, "fixity": {"md5": {"cd": ["v1/content/a"]}},
-    "versions": {"v1": {"created": "2026-01-01T00:00:00Z", "message": "m", "state": {"ab": ["a"]},
-                        "user": {"name": "ada", "address": "mailto:a@b"}}},
-})  # fmt: skip
+INVENTORY = json.dumps(
+    {
+        "id": "ark:/99999/x",
+        "digestAlgorithm": "sha512",
+        "head": "v1",
+        "type": "https://ocfl.io/1.1/spec/#inventory",
+        "manifest": {"ab": ["v1/content/a"]},
+        "fixity": {"md5": {"cd": ["v1/content/a"]}},
+        "versions": {
+            "v1": {
+                "created": "2026-01-01T00:00:00Z",
+                "message": "m",
+                "state": {"ab": ["a"]},
+                "user": {"name": "ada", "address": "mailto:a@b"},
+            }
+        },
+    }
+)
 ARCHIVE = grown_archive(Random(3), blocks=3)
 HEAD, KEY = str(ARCHIVE.last.head), str(SIGNER.public)
 PREMIS = premis_document(list(ARCHIVE.events.values())[:3], origin=NAME).decode()
@@ -192,13 +248,25 @@ def a_premis(data: bytes) -> object:
 
 
 PARSERS: dict[str, Judge] = {
-    "manifests": lambda chance, folder: check(io.BytesIO(chance.damaged(chance.choice(MANIFESTS))), check_name=safe_parts),
-    "manifests, invented": wire(lambda data: check(io.BytesIO(data), check_name=safe_parts), [*PLAIN, "#%checkm_0.7\n", "#%eof\n", "#%fields | ", JPG], [MANIFESTS[0].decode()]),
+    "manifests": lambda chance, folder: check(
+        io.BytesIO(chance.damaged(chance.choice(MANIFESTS))), check_name=safe_parts
+    ),
+    "manifests, invented": wire(
+        lambda data: check(io.BytesIO(data), check_name=safe_parts),
+        [*PLAIN, "#%checkm_0.7\n", "#%eof\n", "#%fields | ", JPG],
+        [MANIFESTS[0].decode()],
+    ),
     "spreadsheets": said(read_csv, [*PLAIN, "fileUrl", "https://x.example/a"], [CSV]),
-    "lists of addresses": said(lambda text: from_urls(text.splitlines()), [*PLAIN, "https://", "[", "]", "x.example"], ["https://x.example/a/b.txt\n"]),
+    "lists of addresses": said(
+        lambda text: from_urls(text.splitlines()),
+        [*PLAIN, "https://", "[", "]", "x.example"],
+        ["https://x.example/a/b.txt\n"],
+    ),
     "ANVL": said(lambda text: (anvl.read(text), anvl.read(text, escaped=True)), PLAIN, [ANVL, "a%20b: c%0Ad\n"]),
     "ERC": said(metadata.read_erc, PLAIN, [ANVL]),
-    "Dublin Core": wire(metadata.read_dublin_core, XML, ["<DublinCore><title>Maps</title><creator>J</creator></DublinCore>"]),
+    "Dublin Core": wire(
+        metadata.read_dublin_core, XML, ["<DublinCore><title>Maps</title><creator>J</creator></DublinCore>"]
+    ),
     "lists of deletions": said(metadata.read_deletes, PLAIN, ["a.txt\nproducer/b.txt\n"]),
     "ARKs": said(identifiers.naan, ARKS, ["ark:/99999/fk4x", "ark:13030/m5x"]),
     "folders of objects": said(lambda text: object_folder(identifiers.ark(text)), ARKS, ["ark:/99999/fk4x"]),
@@ -206,7 +274,9 @@ PARSERS: dict[str, Judge] = {
     "EZID's answers": wire(understood, PLAIN, ["success: ark:/99999/fk4x\n_status: public\n", "error: bad request\n"]),
     "signed calls": said(verified, [*PLAIN, "v1,", "1600000000"], ["message-11600000000v1,AAAA"]),
     "inventories": wire(lambda data: from_json(data, sidecar_of(data)), JSON, [INVENTORY]),
-    "statuses in the tree": wire(lambda data: (tree.read_status(data, True), tree.read_status(data, False)), JSON, [STATUS]),
+    "statuses in the tree": wire(
+        lambda data: (tree.read_status(data, True), tree.read_status(data, False)), JSON, [STATUS]
+    ),
     "submissions in the tree": wire(tree.read_submission, JSON, [SUBMISSION]),
     "configurations in the tree": wire(tree.read_configuration, JSON, [SUBMISSION]),
     "records in the tree": wire(read_record, JSON, ['{"kind": "x", "token": 3, "facts": {}}']),
@@ -214,9 +284,15 @@ PARSERS: dict[str, Judge] = {
     "schedules": a_schedule,
     "moments": said(times.moment_of, TIMES, ["2026-03-01", "2026-03-01T12:00:00+01:00"]),
     "definitions": wire(lambda data: read_definitions({"_workflows/a.yaml": data}), YAML, [DEFINITION]),
-    "definitions in JSON": wire(lambda data: read_definitions({"_workflows/a.json": data}), JSON, ['[{"name": "a", "depends": ["PREV"]}]']),
+    "definitions in JSON": wire(
+        lambda data: read_definitions({"_workflows/a.json": data}), JSON, ['[{"name": "a", "depends": ["PREV"]}]']
+    ),
     "credentials": on_paper(read_credentials, PLAIN, ["ann\nopen sesame\n"]),
-    "commands of a task": said(lambda text: client.read(text.split()), ["archive ", "commit ", "-m ", "x ", "-- ", "--message=", "\0"], ["archive commit -m made a.txt"]),
+    "commands of a task": said(
+        lambda text: client.read(text.split()),
+        ["archive ", "commit ", "-m ", "x ", "-- ", "--message=", "\0"],
+        ["archive commit -m made a.txt"],
+    ),
     "ids of messages": said(a_snowflake, PLAIN, ["1234567890123456789"]),
     "marks of a crawl": said(Coverage.read, JSON, ['{"upto": 5, "gaps": [[1, 3]]}']),
     "blocks of messages": lambda chance, folder: node.records(chance.damaged(MESSAGE * 2)),
@@ -226,8 +302,12 @@ PARSERS: dict[str, Judge] = {
     "proofs and histories, alone": on_paper(alone, JSON, [PROOF, EXPORT]),
     "labels of robots": on_paper(read_label, TOML, [LABEL.format(more="")], "pages.robot.toml"),
     "configuration": on_paper(config.read, TOML, [CONFIG], "custody.toml"),
-    "addresses of stores": said(lambda text: file_of(text.encode(errors="replace").decode()), [*PLAIN, "sqlite:", "//", ":memory:", "?"], ["sqlite:///custody.db"]),
-}  # fmt: skip
+    "addresses of stores": said(
+        lambda text: file_of(text.encode(errors="replace").decode()),
+        [*PLAIN, "sqlite:", "//", ":memory:", "?"],
+        ["sqlite:///custody.db"],
+    ),
+}
 SLOW = {"proofs and histories, alone": 20, "definitions": 4, "definitions in JSON": 4, "PREMIS": 4, "profiles": 2}
 """How many times fewer of these: each takes as much longer."""
 

@@ -63,10 +63,11 @@ def transaction_of(tx: Tx) -> str:
 
 WRITES: dict[str, Callable[[Tx], Any]] = {
     "a job": lambda tx: submit_one(tx, NewJob("parcel", key="a"), "move-1", system("ann")).id,
-    "a note without a move": lambda tx: tx.run("insert_event", subject="hold/x", seq=1, type="held", outcome="none",
-                                               agent="ann", detail="{}", token=0, move=""),
+    "a note without a move": lambda tx: tx.run(
+        "insert_event", subject="hold/x", seq=1, type="held", outcome="none", agent="ann", detail="{}", token=0, move=""
+    ),
     "a number drawn": lambda tx: tx.run("bump", name="arks", by=1)[0][0],
-}  # fmt: skip
+}
 
 THERE = {
     "a job": "select count(*) from job",

@@ -164,9 +164,13 @@ def test_a_transaction_that_stays_open_elsewhere_does_not_slow_claims_down(
         forgotten.rollback()
         work_off(waves - beside)
         size = grown(postgres_url)
-        tell(f"{waves * WAVE} jobs, {beside * WAVE} of them beside an open transaction: claims of another kind "
-             f"{slower:.1f} times as slow, table {size:.1f} times as large as need be",
-             jobs=waves * WAVE, slower=slower, size=size)  # fmt: skip
+        tell(
+            f"{waves * WAVE} jobs, {beside * WAVE} of them beside an open transaction: claims of another kind "
+            f"{slower:.1f} times as slow, table {size:.1f} times as large as need be",
+            jobs=waves * WAVE,
+            slower=slower,
+            size=size,
+        )
 
 
 def grown(url: str) -> float:

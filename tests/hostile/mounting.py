@@ -62,18 +62,31 @@ def label(name: str, command: str, when: str) -> str:
 def changes(home: Path) -> dict[str, dict[str, Any]]:
     """What a program may try to have changed about its item, by name."""
     return {
-        "folder": {"folder": str(home)}, "place": {"place": "machine:etc"}, "priority": {"robot_priority": -100},
-        "types": {"types": ["trusted"]}, "title": {"title": "another"}, "mirrored": {"mirrored": "removed"},
-    }  # fmt: skip
+        "folder": {"folder": str(home)},
+        "place": {"place": "machine:etc"},
+        "priority": {"robot_priority": -100},
+        "types": {"types": ["trusted"]},
+        "title": {"title": "another"},
+        "mirrored": {"mirrored": "removed"},
+    }
 
 
 def places(home: Path) -> dict[str, str]:
     """Places that somebody wrote into the table."""
     return {
-        "dots": "store:../.", "dots-inside": "store:map-1/../..", "absolute": f"store:{home}", "nothing": "store:",
-        "itself": "store:.", "last-link": "store:out", "middle-link": "store:map-2/up/map-1", "no-root": "home:map-1",
-        "a-path": str(home), "other-disk": "machine:proc/self/root", "a-device": "machine:dev/null", "nul": "store:a\0b",
-    }  # fmt: skip
+        "dots": "store:../.",
+        "dots-inside": "store:map-1/../..",
+        "absolute": f"store:{home}",
+        "nothing": "store:",
+        "itself": "store:.",
+        "last-link": "store:out",
+        "middle-link": "store:map-2/up/map-1",
+        "no-root": "home:map-1",
+        "a-path": str(home),
+        "other-disk": "machine:proc/self/root",
+        "a-device": "machine:dev/null",
+        "nul": "store:a\0b",
+    }
 
 
 def robots(home: Path) -> dict[str, Any]:
@@ -100,8 +113,11 @@ def robots(home: Path) -> dict[str, Any]:
         db.execute("update item set detail = ? where id = 'detail'", (json.dumps({"folder": str(home)}),))
     ran = subprocess.run(
         [sys.executable, "-m", "custody", "robot", "run", "line", "--once"],
-        cwd=home, capture_output=True, text=True, timeout=600,
-    )  # fmt: skip
+        cwd=home,
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
     with open_store(f"sqlite:///{home / 'custody.db'}") as store:
         outputs = {
             item.id: [event.detail.get("output", "") for event in store.records.events(f"item/{item.id}")][-1]

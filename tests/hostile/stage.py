@@ -72,9 +72,17 @@ class Stage:
         for name, text in files.items():
             blob = self.git("hash-object", "-w", "--stdin", given=text.encode(), at=at)
             subprocess.run(
-                ["git", f"--git-dir={at or self.repository}", "update-index", "--add", "--cacheinfo", f"100644,{blob},{name}"],
-                check=True, env=env,
-            )  # fmt: skip
+                [
+                    "git",
+                    f"--git-dir={at or self.repository}",
+                    "update-index",
+                    "--add",
+                    "--cacheinfo",
+                    f"100644,{blob},{name}",
+                ],
+                check=True,
+                env=env,
+            )
         argv = ["git", f"--git-dir={at or self.repository}", "write-tree"]
         tree = subprocess.run(argv, env=env, capture_output=True, check=True, text=True).stdout.strip()
         return self.commit(tree, ref, at)

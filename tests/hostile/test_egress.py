@@ -65,42 +65,103 @@ TRIES = {
     "a public server without the proxy": Try(f"{DIRECT} http://{PUBLIC}/hello"),
     "the metadata of the cloud": Try(f"{DIRECT} http://{METADATA}/hello"),
     "names without the proxy": Try("python3 -c 'import socket; print(socket.getaddrinfo(\"data.example.org\", 443))'"),
-    "the machine's loopback through the proxy": Try("no_proxy= NO_PROXY= " + f"{THROUGH} --proxytunnel http://127.0.0.1:8080/", EVERYTHING, "in place of a host's name"),
-    "the machine's loopback by plain http": Try("http_proxy=http://127.0.0.1:3128 no_proxy= NO_PROXY= " + f"{THROUGH} http://127.0.0.1/hello", EVERYTHING, "in place of a host's name"),
-    "the sixth loopback through the proxy": Try("no_proxy= NO_PROXY= " + f"{THROUGH} https://[::1]/hello", EVERYTHING, "in place of a host's name"),
-    "the machine's own address through the proxy": Try(f"{THROUGH} https://{MACHINE}/hello", EVERYTHING, "in place of a host's name"),
-    "a name of the machine's own address": Try(f"{THROUGH} https://machine.example.org/hello", EVERYTHING, "not public"),
-    "the metadata through the proxy": Try(f"{THROUGH} http://{METADATA}/hello", EVERYTHING, "in place of a host's name"),
+    "the machine's loopback through the proxy": Try(
+        "no_proxy= NO_PROXY= " + f"{THROUGH} --proxytunnel http://127.0.0.1:8080/",
+        EVERYTHING,
+        "in place of a host's name",
+    ),
+    "the machine's loopback by plain http": Try(
+        "http_proxy=http://127.0.0.1:3128 no_proxy= NO_PROXY= " + f"{THROUGH} http://127.0.0.1/hello",
+        EVERYTHING,
+        "in place of a host's name",
+    ),
+    "the sixth loopback through the proxy": Try(
+        "no_proxy= NO_PROXY= " + f"{THROUGH} https://[::1]/hello", EVERYTHING, "in place of a host's name"
+    ),
+    "the machine's own address through the proxy": Try(
+        f"{THROUGH} https://{MACHINE}/hello", EVERYTHING, "in place of a host's name"
+    ),
+    "a name of the machine's own address": Try(
+        f"{THROUGH} https://machine.example.org/hello", EVERYTHING, "not public"
+    ),
+    "the metadata through the proxy": Try(
+        f"{THROUGH} http://{METADATA}/hello", EVERYTHING, "in place of a host's name"
+    ),
     "a name of the metadata": Try(f"{THROUGH} http://metadata.example.org/hello", EVERYTHING, "not public"),
     "an inner address": Try(f"{THROUGH} https://{INSIDE}/hello", EVERYTHING, "in place of a host's name"),
     "a name of an inner address": Try(f"{THROUGH} https://inside.example.org/hello", EVERYTHING, "not public"),
-    "a name of an inner address that is granted by its name": Try(f"{THROUGH} https://inside.example.org/hello", way("inside.example.org"), "not public"),
-    "a name in the machine's list of hosts": Try(f"{THROUGH} https://listed.example.org/hello", EVERYTHING, "not public"),
-    "a name with a public and an inner address": Try(f"{THROUGH} https://both.example.org/hello", EVERYTHING, "not public"),
+    "a name of an inner address that is granted by its name": Try(
+        f"{THROUGH} https://inside.example.org/hello", way("inside.example.org"), "not public"
+    ),
+    "a name in the machine's list of hosts": Try(
+        f"{THROUGH} https://listed.example.org/hello", EVERYTHING, "not public"
+    ),
+    "a name with a public and an inner address": Try(
+        f"{THROUGH} https://both.example.org/hello", EVERYTHING, "not public"
+    ),
     "a name of the loopback": Try(f"{THROUGH} http://loopback.example.org:8080/hello", EVERYTHING, "not public"),
     "a name of the sixth loopback": Try(f"{THROUGH} https://six.example.org/hello", EVERYTHING, "not public"),
     "an address in disguise": Try(f"{THROUGH} https://mapped.example.org/hello", EVERYTHING, "not public"),
-    "a public address instead of a name": Try(f"{THROUGH} https://{PUBLIC}/hello", EVERYTHING, "in place of a host's name"),
+    "a public address instead of a name": Try(
+        f"{THROUGH} https://{PUBLIC}/hello", EVERYTHING, "in place of a host's name"
+    ),
     "a number instead of a name": Try(f"{THROUGH} http://2130706433/hello", EVERYTHING),
     "an octal number": Try(RAW.format(sent=b"CONNECT 0177.0.0.1:443 HTTP/1.1\r\n\r\n"), EVERYTHING, "number"),
-    "a host that is not granted": Try(f"{THROUGH} https://files.example.org/hello", says="custody archive grant book network files.example.org:443"),
-    "a port that is not granted": Try(f"{THROUGH} https://data.example.org:8080/hello", says="data.example.org:8080 is not granted"),
-    "plain http to a host that is granted": Try(f"{THROUGH} http://data.example.org/hello", says="http://data.example.org:80 is not granted"),
-    "a host two labels below": Try(f"{THROUGH} https://data.deep.example.org/hello", way("*.example.org"), "not granted"),
+    "a host that is not granted": Try(
+        f"{THROUGH} https://files.example.org/hello", says="custody archive grant book network files.example.org:443"
+    ),
+    "a port that is not granted": Try(
+        f"{THROUGH} https://data.example.org:8080/hello", says="data.example.org:8080 is not granted"
+    ),
+    "plain http to a host that is granted": Try(
+        f"{THROUGH} http://data.example.org/hello", says="http://data.example.org:80 is not granted"
+    ),
+    "a host two labels below": Try(
+        f"{THROUGH} https://data.deep.example.org/hello", way("*.example.org"), "not granted"
+    ),
     "the domain itself": Try(f"{THROUGH} https://example.org/hello", way("*.example.org"), "not granted"),
-    "a host that was granted but not asked for": Try(f"{THROUGH} https://files.example.org/hello", way("*.example.org", asked=[DATA]), "not asked for"),
+    "a host that was granted but not asked for": Try(
+        f"{THROUGH} https://files.example.org/hello", way("*.example.org", asked=[DATA]), "not asked for"
+    ),
     "a tunnel to one host, TLS to another": Try(FRONTED.format(name="other.example.org"), says="another host meant"),
     "a tunnel to one host, TLS to none": Try(FRONTED.format(name=""), says="another host meant"),
-    "a tunnel without TLS": Try(RAW.format(sent=b"CONNECT data.example.org:443 HTTP/1.1\r\n\r\nSSH-2.0-x\r\n"), says="TLS"),
-    "a second request behind the first": Try(RAW.format(sent=b"GET http://data.example.org/hello HTTP/1.1\r\n\r\nGET http://other.example.org/ HTTP/1.1\r\nHost: other.example.org\r\n\r\n"), way("http://data.example.org")),
-    "a request with two lengths": Try(RAW.format(sent=b"POST http://data.example.org/ HTTP/1.1\r\nContent-Length: 0\r\nContent-Length: 44\r\n\r\n"), way("http://data.example.org"), "said twice"),
-    "a length and chunks": Try(RAW.format(sent=b"POST http://data.example.org/ HTTP/1.1\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"), way("http://data.example.org"), "not said"),
-    "a line that is folded": Try(RAW.format(sent=b"GET http://data.example.org/ HTTP/1.1\r\nA: b\r\n Host: other.example.org\r\n\r\n"), way("http://data.example.org"), "cannot be read"),
-    "a user before the host": Try(RAW.format(sent=b"CONNECT data.example.org:443@other.example.org:443 HTTP/1.1\r\n\r\n"), EVERYTHING),
+    "a tunnel without TLS": Try(
+        RAW.format(sent=b"CONNECT data.example.org:443 HTTP/1.1\r\n\r\nSSH-2.0-x\r\n"), says="TLS"
+    ),
+    "a second request behind the first": Try(
+        RAW.format(
+            sent=b"GET http://data.example.org/hello HTTP/1.1\r\n\r\nGET http://other.example.org/ HTTP/1.1\r\nHost: other.example.org\r\n\r\n"
+        ),
+        way("http://data.example.org"),
+    ),
+    "a request with two lengths": Try(
+        RAW.format(sent=b"POST http://data.example.org/ HTTP/1.1\r\nContent-Length: 0\r\nContent-Length: 44\r\n\r\n"),
+        way("http://data.example.org"),
+        "said twice",
+    ),
+    "a length and chunks": Try(
+        RAW.format(
+            sent=b"POST http://data.example.org/ HTTP/1.1\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"
+        ),
+        way("http://data.example.org"),
+        "not said",
+    ),
+    "a line that is folded": Try(
+        RAW.format(sent=b"GET http://data.example.org/ HTTP/1.1\r\nA: b\r\n Host: other.example.org\r\n\r\n"),
+        way("http://data.example.org"),
+        "cannot be read",
+    ),
+    "a user before the host": Try(
+        RAW.format(sent=b"CONNECT data.example.org:443@other.example.org:443 HTTP/1.1\r\n\r\n"), EVERYTHING
+    ),
     "a NUL in the host": Try(RAW.format(sent=b"CONNECT data.example.org\0.evil:443 HTTP/1.1\r\n\r\n"), EVERYTHING),
-}  # fmt: skip
-MAY_BE_REACHED = {"a tunnel to one host, TLS to another", "a tunnel to one host, TLS to none", "a tunnel without TLS",
-                  "a second request behind the first"}  # fmt: skip
+}
+MAY_BE_REACHED = {
+    "a tunnel to one host, TLS to another",
+    "a tunnel to one host, TLS to none",
+    "a tunnel without TLS",
+    "a second request behind the first",
+}
 
 
 @pytest.fixture(params=["root", "an ordinary user"])

@@ -33,9 +33,13 @@ class Somebody:
 
     def told(self, *words: str) -> Any:
         done = subprocess.run(
-            [*self.words, str(SCRIPT), str(self.home), *words], env=self.environ, cwd="/", capture_output=True,
-            text=True, timeout=1100,
-        )  # fmt: skip
+            [*self.words, str(SCRIPT), str(self.home), *words],
+            env=self.environ,
+            cwd="/",
+            capture_output=True,
+            text=True,
+            timeout=1100,
+        )
         assert done.returncode == 0, done.stdout + done.stderr
         return json.loads(done.stdout)
 
@@ -75,11 +79,20 @@ def test_neither_what_a_robot_says_nor_what_stands_in_the_table_chooses_what_is_
     assert not [name for name in forged if "the page" in found["outputs"][name] or "custody" in found["outputs"][name]]
     refused = {name: found["failed"].get(f"robot/peek {name}") for name in forged}
     assert refused == {
-        "dots": "place.path", "dots-inside": "place.path", "absolute": "place.path", "nothing": "place.path",
-        "itself": "place.path", "nul": "place.path", "a-path": "place.path", "last-link": "place.link",
-        "middle-link": "place.link", "other-disk": "place.outside", "a-device": "place.outside", "no-root": None,
+        "dots": "place.path",
+        "dots-inside": "place.path",
+        "absolute": "place.path",
+        "nothing": "place.path",
+        "itself": "place.path",
+        "nul": "place.path",
+        "a-path": "place.path",
+        "last-link": "place.link",
+        "middle-link": "place.link",
+        "other-disk": "place.outside",
+        "a-device": "place.outside",
+        "no-root": None,
         "detail": None,
-    }, found["said"]  # fmt: skip
+    }, found["said"]
     tell("", tries=len(lies) + len(forged), got_through=0)
 
 

@@ -87,10 +87,17 @@ class House:
         }
         environ["PYTHONPATH"] = f"{Path(custody.__file__).parents[1]}:{sysconfig.get_path('purelib')}"
         return subprocess.Popen(
-            [self.python, python, *(["custody"] if python == "-m" else []), *words], env=environ, umask=self.umask,
-            cwd=self.home if who == self.uid else "/", user=who, group=who, extra_groups=[], stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE, text=True,
-        )  # fmt: skip
+            [self.python, python, *(["custody"] if python == "-m" else []), *words],
+            env=environ,
+            umask=self.umask,
+            cwd=self.home if who == self.uid else "/",
+            user=who,
+            group=who,
+            extra_groups=[],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
 
     def custody(self, *words: str, code: int = 0) -> str:
         process = self.begin(*words)

@@ -305,11 +305,40 @@ def test_what_members_of_a_group_that_was_granted_put_there_is_theirs_to_put(
 
 
 LOOKED_AT = {
-    "git": ["config", "HEAD", "packed-refs", "objects", "objects/pack", "objects/pack/*.pack", "objects/pack/*.idx", "objects/info",
-            "objects/info/packs", "refs", "refs/heads", "refs/heads/deep", "refs/heads/deep/er", "hooks"],
-    "svn": ["conf", "db", "hooks", "locks", "format", "db/current", "db/uuid", "db/fs-type", "db/format", "db/revs", "db/revprops",
-            "db/revs/0", "db/revprops/0", "db/revs/0/1", "db/revprops/0/1"],
-}  # fmt: skip
+    "git": [
+        "config",
+        "HEAD",
+        "packed-refs",
+        "objects",
+        "objects/pack",
+        "objects/pack/*.pack",
+        "objects/pack/*.idx",
+        "objects/info",
+        "objects/info/packs",
+        "refs",
+        "refs/heads",
+        "refs/heads/deep",
+        "refs/heads/deep/er",
+        "hooks",
+    ],
+    "svn": [
+        "conf",
+        "db",
+        "hooks",
+        "locks",
+        "format",
+        "db/current",
+        "db/uuid",
+        "db/fs-type",
+        "db/format",
+        "db/revs",
+        "db/revprops",
+        "db/revs/0",
+        "db/revprops/0",
+        "db/revs/0/1",
+        "db/revprops/0/1",
+    ],
+}
 
 
 def test_every_part_that_is_read_counts_for_whose_it_is(theirs: Path) -> None:
@@ -345,11 +374,37 @@ def test_every_part_that_is_read_counts_for_whose_it_is(theirs: Path) -> None:
 
 
 WRITABLE = {
-    "git": [".", "HEAD", "config", "refs", "refs/heads", "refs/heads/deep", "refs/heads/deep/er", "objects", "objects/pack",
-            "objects/??", "hooks", "hooks/*.sample"],
-    "svn": [".", "format", "conf", "conf/svnserve.conf", "hooks", "hooks/*.tmpl", "db", "db/current", "db/revs", "db/revs/0",
-            "db/revs/0/1", "db/revprops", "db/revprops/0", "db/revprops/0/1"],
-}  # fmt: skip
+    "git": [
+        ".",
+        "HEAD",
+        "config",
+        "refs",
+        "refs/heads",
+        "refs/heads/deep",
+        "refs/heads/deep/er",
+        "objects",
+        "objects/pack",
+        "objects/??",
+        "hooks",
+        "hooks/*.sample",
+    ],
+    "svn": [
+        ".",
+        "format",
+        "conf",
+        "conf/svnserve.conf",
+        "hooks",
+        "hooks/*.tmpl",
+        "db",
+        "db/current",
+        "db/revs",
+        "db/revs/0",
+        "db/revs/0/1",
+        "db/revprops",
+        "db/revprops/0",
+        "db/revprops/0/1",
+    ],
+}
 RIGHTS = {"a group": (0o020, "gid:4242"), "everybody": (0o002, "anyone")}
 
 

@@ -356,9 +356,14 @@ def test_a_batch_without_payload_that_is_there_all_the_same_fails_with_a_letter(
 ) -> None:
     """Made by another version, or by another service: nobody refused it when it was made."""
     job = NewJob(
-        BATCH_KIND, {"profile": "papers", "type": "file", **given}, machine=BATCH, collection="papers", lane="papers",
-        open=1, when_empty="reporting",
-    )  # fmt: skip
+        BATCH_KIND,
+        {"profile": "papers", "type": "file", **given},
+        machine=BATCH,
+        collection="papers",
+        lane="papers",
+        open=1,
+        when_empty="reporting",
+    )
     made = home.store.queue.submit_one(job)
     home.run()
     batch = home.batch(made.id)

@@ -189,9 +189,11 @@ def test_no_address_gets_a_worker_to_connect_where_it_must_not(home: Archive, ad
     profile = home.world.profiles["papers"]
     callback = replace(profile.callback, url=address, secret_file="x") if way == "callback" else profile.callback
     world = replace(
-        home.world, fetchers=fetchers, profiles={"papers": replace(profile, callback=callback)},
+        home.world,
+        fetchers=fetchers,
+        profiles={"papers": replace(profile, callback=callback)},
         secrets={"papers": ["whsec_" + "A" * 32]},
-    )  # fmt: skip
+    )
     guarded = Archive(home.home, home.store, home.server, world)
     text = f"{HEAD}{address} | | | | | a.txt\n#%eof\n".encode()
     payload = {
@@ -295,8 +297,13 @@ def test_what_a_depositor_says_is_kept_as_text_and_forges_nothing(home: Archive,
     assert job.state == "completed"
     erc = home.world.nodes["main"].file(job.facts["primary"], "system/mrt-erc.txt").read_text()  # type: ignore[attr-defined]
     assert [line.split(":")[0] for line in erc.splitlines() if line[:1].strip()] == [
-        "erc", "who", "what", "when", "where", "where",
-    ]  # fmt: skip
+        "erc",
+        "who",
+        "what",
+        "when",
+        "where",
+        "where",
+    ]
 
 
 @pytest.mark.parametrize("filename", ["../../x.txt", "/etc/x", "a/../x", "mrt-owner.txt", "x" * 300])

@@ -134,10 +134,14 @@ def test_a_batch_that_another_service_made_is_worked_by_us(zookeeper_hosts: str,
     with archive(tmp_path, url) as home, peers(zookeeper_hosts) as service:
         half = service.zk.create("/batches/bid", sequence=True)  # and one that it has only begun to make
         submission = {
-            "batchID": "bid-5a51ad0c-6c3a-4d2e-9f27-6f2d2f1f2a11", "profile": "papers", "submitter": "eve",
-            "payload_url": home.batch_manifest("batch.checkm", objects(home, 3)), "type": "batch-manifest",
-            "responseForm": "xml", "DCformat": "kept as it is",
-        }  # fmt: skip
+            "batchID": "bid-5a51ad0c-6c3a-4d2e-9f27-6f2d2f1f2a11",
+            "profile": "papers",
+            "submitter": "eve",
+            "payload_url": home.batch_manifest("batch.checkm", objects(home, 3)),
+            "type": "batch-manifest",
+            "responseForm": "xml",
+            "DCformat": "kept as it is",
+        }
         name = service.create_batch(submission)
         home.run()
         assert service.get(f"/batches/{name}/status")["status"] == "Completed"
@@ -319,8 +323,10 @@ def test_a_submission_of_many_rows_becomes_several_batches_and_no_folder_grows_b
         subjects = [f"job/{id_of(f'bid{number:010d}')}" for number in range(3)]
         ends = [[event for event in home.store.records.events(subject)] for subject in subjects]
         assert [[e.detail["completed"] for e in told if e.detail.get("from") == "reporting"] for told in ends] == [
-            [10], [10], [4]
-        ]  # fmt: skip
+            [10],
+            [10],
+            [4],
+        ]
         assert len(home.mails()) == 3
 
 

@@ -146,6 +146,10 @@ def test_a_job_that_we_moved_is_claimed_again_without_being_read(
     assert not [path for path in read if name in path]
     fresh = home.store.queue.get(again.id)
     assert (again.job.state, again.job.last_passed, again.job.payload, again.job.facts, again.job.token) == (
-        fresh.state, fresh.last_passed, fresh.payload, fresh.facts, fresh.token
-    )  # fmt: skip
+        fresh.state,
+        fresh.last_passed,
+        fresh.payload,
+        fresh.facts,
+        fresh.token,
+    )
     assert home.store.queue.settle([passed(home, again)])[0].done

@@ -86,12 +86,22 @@ def record_without_job(peer: Peer, batch: str, job: str) -> None:
 
 
 CASES: dict[Break, str] = {
-    in_no_queue: "job.misplaced", in_two_queues: "job.misplaced", under_an_old_priority: "job.misplaced",
-    on_two_lists: "job.misplaced", on_no_list: "job.misplaced", entry_without_job: "entry.no-job",
-    listed_without_job: "entry.no-job", half_made_job: "job.half-made", job_without_batch: "job.no-batch",
-    half_made_batch: "batch.half-made", taken_and_left: "batch.left", uuid_without_batch: "uuid.no-batch",
-    batch_without_uuid: "batch.no-uuid", lock_of_nobody: "lock.no-owner", record_without_job: "record.no-job",
-}  # fmt: skip
+    in_no_queue: "job.misplaced",
+    in_two_queues: "job.misplaced",
+    under_an_old_priority: "job.misplaced",
+    on_two_lists: "job.misplaced",
+    on_no_list: "job.misplaced",
+    entry_without_job: "entry.no-job",
+    listed_without_job: "entry.no-job",
+    half_made_job: "job.half-made",
+    job_without_batch: "job.no-batch",
+    half_made_batch: "batch.half-made",
+    taken_and_left: "batch.left",
+    uuid_without_batch: "uuid.no-batch",
+    batch_without_uuid: "batch.no-uuid",
+    lock_of_nobody: "lock.no-owner",
+    record_without_job: "record.no-job",
+}
 
 
 @pytest.mark.parametrize(("harm", "code"), CASES.items(), ids=[harm.__name__ for harm in CASES])

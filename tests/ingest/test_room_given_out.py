@@ -59,11 +59,22 @@ def jobs_in(store: Store, state: str, count: int, needed: int) -> list[Job]:
     claims = {claim.id: claim for claim in store.queue.claim_jobs([each.id for each in made], "w", 60)}
     moves = [
         Change(
-            id_, "pending", state, "passed", "success", "w", True, None, claim.token, store.new_move(),
-            claimed=claim.move, keep={"space_needed": needed}, facts={"space_needed": needed},
+            id_,
+            "pending",
+            state,
+            "passed",
+            "success",
+            "w",
+            True,
+            None,
+            claim.token,
+            store.new_move(),
+            claimed=claim.move,
+            keep={"space_needed": needed},
+            facts={"space_needed": needed},
         )
         for id_, claim in claims.items()
-    ]  # fmt: skip
+    ]
     assert all(answer.done for answer in store.queue.settle(moves))
     return [job for job in store.queue.every(Filter(kind=JOB_KIND, state=state)) if job.id in claims]
 

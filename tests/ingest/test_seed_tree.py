@@ -94,9 +94,12 @@ def batch_status(status: str, message: str = "") -> Tree:
 
 def job_status(status: str, last: str | None, retries: int = 0, message: str = "") -> Tree:
     return {
-        "status": status, "last_modified": "now", "last_successful_status": last, "retry_count": retries,
+        "status": status,
+        "last_modified": "now",
+        "last_successful_status": last,
+        "retry_count": retries,
         "message": message,
-    }  # fmt: skip
+    }
 
 
 @dataclass(frozen=True)
@@ -155,74 +158,217 @@ def delete(bench: Bench) -> None:
 
 
 JOB_CASES = [
-    JobCase("Pending --> Failed", "Pending", None, step("pending", BROKEN),
-        moves("pending", "failed", job_status("Failed", None, message="it did not work"), 5, FAIL), priority=5),
-    JobCase("Pending --> Held", "Pending", None, step("pending", Passed()),
-        moves("pending", "held", job_status("Held", None,
-            message="collection papers is held by another service: it holds the collection"), 5),
-        priority=5, holds=("papers",)),
-    JobCase("Pending --> Estimating", "Pending", None, step("pending", Passed()),
-        moves("pending", "estimating", job_status("Estimating", "Pending"), 5), priority=5),
-    JobCase("Held --> Pending", "Held", None, release,
-        moves("held", "pending", job_status("Pending", None, message="go on"), 5), priority=5),
-    JobCase("Estimating --> Provisioning", "Estimating", "Pending",
-        step("estimating", Passed(keep={"space_needed": 1_000_000_000}, priority=10)), {
+    JobCase(
+        "Pending --> Failed",
+        "Pending",
+        None,
+        step("pending", BROKEN),
+        moves("pending", "failed", job_status("Failed", None, message="it did not work"), 5, FAIL),
+        priority=5,
+    ),
+    JobCase(
+        "Pending --> Held",
+        "Pending",
+        None,
+        step("pending", Passed()),
+        moves(
+            "pending",
+            "held",
+            job_status("Held", None, message="collection papers is held by another service: it holds the collection"),
+            5,
+        ),
+        priority=5,
+        holds=("papers",),
+    ),
+    JobCase(
+        "Pending --> Estimating",
+        "Pending",
+        None,
+        step("pending", Passed()),
+        moves("pending", "estimating", job_status("Estimating", "Pending"), 5),
+        priority=5,
+    ),
+    JobCase(
+        "Held --> Pending",
+        "Held",
+        None,
+        release,
+        moves("held", "pending", job_status("Pending", None, message="go on"), 5),
+        priority=5,
+    ),
+    JobCase(
+        "Estimating --> Provisioning",
+        "Estimating",
+        "Pending",
+        step("estimating", Passed(keep={"space_needed": 1_000_000_000}, priority=10)),
+        {
             f"/jobs/{JID}/status": job_status("Provisioning", "Estimating"),
-            f"/jobs/{JID}/priority": 10, f"/jobs/{JID}/space_needed": 1_000_000_000,
-            f"/jobs/states/estimating/05-{JID}": GONE, f"/jobs/states/provisioning/10-{JID}": "",
-        }, priority=5),
-    JobCase("Estimating --> Provisioning, of unknown size", "Estimating", "Pending",
-        step("estimating", Passed(keep={"space_needed": None}, priority=99)), {
+            f"/jobs/{JID}/priority": 10,
+            f"/jobs/{JID}/space_needed": 1_000_000_000,
+            f"/jobs/states/estimating/05-{JID}": GONE,
+            f"/jobs/states/provisioning/10-{JID}": "",
+        },
+        priority=5,
+    ),
+    JobCase(
+        "Estimating --> Provisioning, of unknown size",
+        "Estimating",
+        "Pending",
+        step("estimating", Passed(keep={"space_needed": None}, priority=99)),
+        {
             f"/jobs/{JID}/status": job_status("Provisioning", "Estimating"),
-            f"/jobs/{JID}/priority": 99, f"/jobs/{JID}/space_needed": -1,
-            f"/jobs/states/estimating/95-{JID}": GONE, f"/jobs/states/provisioning/99-{JID}": "",
-        }, priority=95),
-    JobCase("Provisioning --> Downloading", "Provisioning", "Estimating", step("provisioning", Passed()),
-        moves("provisioning", "downloading", job_status("Downloading", "Provisioning"))),
-    JobCase("Downloading --> Processing", "Downloading", "Provisioning",
+            f"/jobs/{JID}/priority": 99,
+            f"/jobs/{JID}/space_needed": -1,
+            f"/jobs/states/estimating/95-{JID}": GONE,
+            f"/jobs/states/provisioning/99-{JID}": "",
+        },
+        priority=95,
+    ),
+    JobCase(
+        "Provisioning --> Downloading",
+        "Provisioning",
+        "Estimating",
+        step("provisioning", Passed()),
+        moves("provisioning", "downloading", job_status("Downloading", "Provisioning")),
+    ),
+    JobCase(
+        "Downloading --> Processing",
+        "Downloading",
+        "Provisioning",
         step("downloading", Passed(keep={"space_needed": 1_000_000_000})),
         moves("downloading", "processing", job_status("Processing", "Downloading"))
-        | {f"/jobs/{JID}/space_needed": 1_000_000_000}),
-    JobCase("Downloading --> Failed", "Downloading", "Provisioning", step("downloading", BROKEN),
-        moves("downloading", "failed", job_status("Failed", "Provisioning", message="it did not work"), 10, FAIL)),
-    JobCase("Processing --> Storing", "Processing", "Downloading",
+        | {f"/jobs/{JID}/space_needed": 1_000_000_000},
+    ),
+    JobCase(
+        "Downloading --> Failed",
+        "Downloading",
+        "Provisioning",
+        step("downloading", BROKEN),
+        moves("downloading", "failed", job_status("Failed", "Provisioning", message="it did not work"), 10, FAIL),
+    ),
+    JobCase(
+        "Processing --> Storing",
+        "Processing",
+        "Downloading",
         step("processing", Passed(keep={"storage_manifest": MANIFEST, "storage_node": "main"}), {"primary": ARK}),
-        moves("processing", "storing", job_status("Storing", "Processing")) | {
+        moves("processing", "storing", job_status("Storing", "Processing"))
+        | {
             f"/jobs/{JID}/identifiers": {"primary_id": ARK, "local_id": ["loc002"]},
             f"/jobs/{JID}/store": {"manifest_url": MANIFEST, "mode": "add/main/ark%3A%2F99999%2Ffk4555"},
             f"/jobs/{JID}/inventory": {"manifest_url": MANIFEST, "mode": "add"},
-        }),
-    JobCase("Processing --> Failed", "Processing", "Downloading", step("processing", BROKEN),
-        moves("processing", "failed", job_status("Failed", "Downloading", message="it did not work"), 10, FAIL)),
-    JobCase("Storing --> Recording", "Storing", "Processing", step("storing", Passed()),
-        moves("storing", "recording", job_status("Recording", "Storing"))),
-    JobCase("Storing --> Failed", "Storing", "Processing", step("storing", BROKEN),
-        moves("storing", "failed", job_status("Failed", "Processing", message="it did not work"), 10, FAIL)),
-    JobCase("Recording --> Notify", "Recording", "Storing", step("recording", Passed()),
-        moves("recording", "notify", job_status("Notify", "Recording"))),
-    JobCase("Recording --> Failed", "Recording", "Storing", step("recording", BROKEN),
-        moves("recording", "failed", job_status("Failed", "Storing", message="it did not work"), 10, FAIL)),
-    JobCase("Notify --> Completed", "Notify", "Recording", step("notify", Passed()),
-        moves("notify", "completed", job_status("Completed", "Notify"), 10, COMPLETE)),
-    JobCase("Notify --> Failed", "Notify", "Recording", step("notify", BROKEN),
-        moves("notify", "failed", job_status("Failed", "Recording", message="it did not work"), 10, FAIL)),
-    JobCase("Failed --> Downloading", "Failed", "Provisioning", resume,
-        moves("failed", "downloading", job_status("Downloading", "Provisioning", 1, "mended"), 10, RESUME)),
-    JobCase("Failed --> Processing", "Failed", "Downloading", resume,
-        moves("failed", "processing", job_status("Processing", "Downloading", 1, "mended"), 10, RESUME)),
-    JobCase("Failed --> Storing", "Failed", "Processing", resume,
-        moves("failed", "storing", job_status("Storing", "Processing", 1, "mended"), 10, RESUME)),
-    JobCase("Failed --> Recording", "Failed", "Storing", resume,
-        moves("failed", "recording", job_status("Recording", "Storing", 1, "mended"), 10, RESUME)),
-    JobCase("Failed --> Notify", "Failed", "Recording", resume,
-        moves("failed", "notify", job_status("Notify", "Recording", 1, "mended"), 10, RESUME)),
-    JobCase("Failed --> DELETED", "Failed", "Downloading", delete,
-        moves("failed", "deleted", job_status("Deleted", "Downloading", message="not wanted"), 10,
-              ("batch-failed", "batch-deleted"))),
-    JobCase("Held --> DELETED", "Held", None, delete,
-        moves("held", "deleted", job_status("Deleted", None, message="not wanted"), 10,
-              ("batch-processing", "batch-deleted"))),
-]  # fmt: skip
+        },
+    ),
+    JobCase(
+        "Processing --> Failed",
+        "Processing",
+        "Downloading",
+        step("processing", BROKEN),
+        moves("processing", "failed", job_status("Failed", "Downloading", message="it did not work"), 10, FAIL),
+    ),
+    JobCase(
+        "Storing --> Recording",
+        "Storing",
+        "Processing",
+        step("storing", Passed()),
+        moves("storing", "recording", job_status("Recording", "Storing")),
+    ),
+    JobCase(
+        "Storing --> Failed",
+        "Storing",
+        "Processing",
+        step("storing", BROKEN),
+        moves("storing", "failed", job_status("Failed", "Processing", message="it did not work"), 10, FAIL),
+    ),
+    JobCase(
+        "Recording --> Notify",
+        "Recording",
+        "Storing",
+        step("recording", Passed()),
+        moves("recording", "notify", job_status("Notify", "Recording")),
+    ),
+    JobCase(
+        "Recording --> Failed",
+        "Recording",
+        "Storing",
+        step("recording", BROKEN),
+        moves("recording", "failed", job_status("Failed", "Storing", message="it did not work"), 10, FAIL),
+    ),
+    JobCase(
+        "Notify --> Completed",
+        "Notify",
+        "Recording",
+        step("notify", Passed()),
+        moves("notify", "completed", job_status("Completed", "Notify"), 10, COMPLETE),
+    ),
+    JobCase(
+        "Notify --> Failed",
+        "Notify",
+        "Recording",
+        step("notify", BROKEN),
+        moves("notify", "failed", job_status("Failed", "Recording", message="it did not work"), 10, FAIL),
+    ),
+    JobCase(
+        "Failed --> Downloading",
+        "Failed",
+        "Provisioning",
+        resume,
+        moves("failed", "downloading", job_status("Downloading", "Provisioning", 1, "mended"), 10, RESUME),
+    ),
+    JobCase(
+        "Failed --> Processing",
+        "Failed",
+        "Downloading",
+        resume,
+        moves("failed", "processing", job_status("Processing", "Downloading", 1, "mended"), 10, RESUME),
+    ),
+    JobCase(
+        "Failed --> Storing",
+        "Failed",
+        "Processing",
+        resume,
+        moves("failed", "storing", job_status("Storing", "Processing", 1, "mended"), 10, RESUME),
+    ),
+    JobCase(
+        "Failed --> Recording",
+        "Failed",
+        "Storing",
+        resume,
+        moves("failed", "recording", job_status("Recording", "Storing", 1, "mended"), 10, RESUME),
+    ),
+    JobCase(
+        "Failed --> Notify",
+        "Failed",
+        "Recording",
+        resume,
+        moves("failed", "notify", job_status("Notify", "Recording", 1, "mended"), 10, RESUME),
+    ),
+    JobCase(
+        "Failed --> DELETED",
+        "Failed",
+        "Downloading",
+        delete,
+        moves(
+            "failed",
+            "deleted",
+            job_status("Deleted", "Downloading", message="not wanted"),
+            10,
+            ("batch-failed", "batch-deleted"),
+        ),
+    ),
+    JobCase(
+        "Held --> DELETED",
+        "Held",
+        None,
+        delete,
+        moves(
+            "held",
+            "deleted",
+            job_status("Deleted", None, message="not wanted"),
+            10,
+            ("batch-processing", "batch-deleted"),
+        ),
+    ),
+]
 
 
 @pytest.mark.parametrize("case", JOB_CASES, ids=lambda case: case.name)
@@ -283,17 +429,29 @@ def spawn(work: Work) -> Outcome:
 def born(number: int, local_id: str, primary: str = "") -> Tree:
     name = f"jid000000000{number}"
     configuration = {
-        "profile": "papers", "payload_url": f"file{number}.checkm", "type": "object-manifest", "submitter": "ada",
-        "filename": f"file{number}.checkm", "localID": local_id, "row": number, "line": number, "batchID": "",
-        "jobID": "made of the batch's and the row", **({"objectID": primary} if primary else {}),
-    }  # fmt: skip
+        "profile": "papers",
+        "payload_url": f"file{number}.checkm",
+        "type": "object-manifest",
+        "submitter": "ada",
+        "filename": f"file{number}.checkm",
+        "localID": local_id,
+        "row": number,
+        "line": number,
+        "batchID": "",
+        "jobID": "made of the batch's and the row",
+        **({"objectID": primary} if primary else {}),
+    }
     return {
-        f"/jobs/{name}": "", f"/jobs/{name}/bid": BID, f"/jobs/{name}/configuration": configuration,
+        f"/jobs/{name}": "",
+        f"/jobs/{name}/bid": BID,
+        f"/jobs/{name}/configuration": configuration,
         f"/jobs/{name}/identifiers": {"primary_id": primary, "local_id": [local_id]},
-        f"/jobs/{name}/priority": 5, f"/jobs/{name}/space_needed": 0,
-        f"/jobs/{name}/status": job_status("Pending", None), f"/jobs/states/pending/05-{name}": "",
+        f"/jobs/{name}/priority": 5,
+        f"/jobs/{name}/space_needed": 0,
+        f"/jobs/{name}/status": job_status("Pending", None),
+        f"/jobs/states/pending/05-{name}": "",
         f"/batches/{BID}/states/batch-processing/{name}": "",
-    }  # fmt: skip
+    }
 
 
 LISTS = {
@@ -336,32 +494,73 @@ def delete_batch(bench: Bench) -> None:
 
 
 BATCH_CASES = [
-    BatchCase("Pending to Held", "Pending", {}, batch_step("pending", Passed()),
-        status_is("Held", "collection papers is held by another service: it holds the collection"), holds=("papers",)),
-    BatchCase("Pending --> Processing", "Pending", {}, lambda bench: bench.work(BATCH_KIND, "pending", spawn),
-        status_is("Processing") | LISTS | born(1, "loc001") | born(2, "loc002") | born(3, "loc003", "ark123")),
-    BatchCase("Pending --> Failed", "Pending", {}, batch_step("pending", BROKEN),
-        status_is("Failed", "it did not work") | LISTS),
-    BatchCase("Held --> Pending", "Held", {},
-        release_batch, status_is("Pending")),
-    BatchCase("Processing --> Reporting", "Processing", {"Completed": "Notify", "Notify": "Recording"}, last_job_fails,
-        status_is("Reporting") | {
+    BatchCase(
+        "Pending to Held",
+        "Pending",
+        {},
+        batch_step("pending", Passed()),
+        status_is("Held", "collection papers is held by another service: it holds the collection"),
+        holds=("papers",),
+    ),
+    BatchCase(
+        "Pending --> Processing",
+        "Pending",
+        {},
+        lambda bench: bench.work(BATCH_KIND, "pending", spawn),
+        status_is("Processing") | LISTS | born(1, "loc001") | born(2, "loc002") | born(3, "loc003", "ark123"),
+    ),
+    BatchCase(
+        "Pending --> Failed",
+        "Pending",
+        {},
+        batch_step("pending", BROKEN),
+        status_is("Failed", "it did not work") | LISTS,
+    ),
+    BatchCase("Held --> Pending", "Held", {}, release_batch, status_is("Pending")),
+    BatchCase(
+        "Processing --> Reporting",
+        "Processing",
+        {"Completed": "Notify", "Notify": "Recording"},
+        last_job_fails,
+        status_is("Reporting")
+        | {
             f"/jobs/{OTHER}/status": job_status("Failed", "Recording", message="it did not work"),
-            f"/jobs/states/notify/05-{OTHER}": GONE, f"/jobs/states/failed/05-{OTHER}": "",
-            f"/batches/{BID}/states/batch-processing/{OTHER}": GONE, f"/batches/{BID}/states/batch-failed/{OTHER}": "",
-        }),
-    BatchCase("Reporting --> Completed", "Reporting", {"Completed": "Notify"}, batch_step("reporting", Passed()),
-        status_is("Completed") | report_is([], [JID])),
-    BatchCase("Reporting --> Failed", "Reporting", {"Failed": "Pending", "Completed": "Notify"},
+            f"/jobs/states/notify/05-{OTHER}": GONE,
+            f"/jobs/states/failed/05-{OTHER}": "",
+            f"/batches/{BID}/states/batch-processing/{OTHER}": GONE,
+            f"/batches/{BID}/states/batch-failed/{OTHER}": "",
+        },
+    ),
+    BatchCase(
+        "Reporting --> Completed",
+        "Reporting",
+        {"Completed": "Notify"},
+        batch_step("reporting", Passed()),
+        status_is("Completed") | report_is([], [JID]),
+    ),
+    BatchCase(
+        "Reporting --> Failed",
+        "Reporting",
+        {"Failed": "Pending", "Completed": "Notify"},
         batch_step("reporting", Failed("batch.incomplete", "1 of 2 objects failed")),
-        status_is("Failed", "1 of 2 objects failed") | report_is([JID], [OTHER])),
+        status_is("Failed", "1 of 2 objects failed") | report_is([JID], [OTHER]),
+    ),
     BatchCase("Failed --> UpdateReporting", "Failed", {"Failed": "Pending"}, ask, status_is("UpdateReporting")),
-    BatchCase("UpdateReporting --> Completed", "UpdateReporting", {"Completed": "Notify"},
-        batch_step("update-reporting", Passed()), status_is("Completed") | report_is([], [JID])),
-    BatchCase("UpdateReporting --> Failed", "UpdateReporting", {"Failed": "Pending"},
+    BatchCase(
+        "UpdateReporting --> Completed",
+        "UpdateReporting",
+        {"Completed": "Notify"},
+        batch_step("update-reporting", Passed()),
+        status_is("Completed") | report_is([], [JID]),
+    ),
+    BatchCase(
+        "UpdateReporting --> Failed",
+        "UpdateReporting",
+        {"Failed": "Pending"},
         batch_step("update-reporting", Failed("batch.incomplete", "1 of 1 objects failed")),
-        status_is("Failed", "1 of 1 objects failed") | report_is([JID], [])),
-]  # fmt: skip
+        status_is("Failed", "1 of 1 objects failed") | report_is([JID], []),
+    ),
+]
 
 
 def plant(bench: Bench, case_status: str, jobs: Mapping[str, str | None]) -> None:
@@ -402,12 +601,17 @@ def test_a_submission_is_one_batch_with_all_its_nodes_and_nothing_else(bench: Be
         | {
             f"/batches/{BID}": "",
             f"/batches/{BID}/submission": {
-                "batchID": uuid, "profile": "papers", "payload_url": "http://127.0.0.1/x", "type": "file",
-                "submitter": "ada", "title": "A title", "creator": "An author",
+                "batchID": uuid,
+                "profile": "papers",
+                "payload_url": "http://127.0.0.1/x",
+                "type": "file",
+                "submitter": "ada",
+                "title": "A title",
+                "creator": "An author",
             },
             f"/batch-uuids/{uuid}": BID,
         },
-    )  # fmt: skip
+    )
 
 
 @pytest.mark.parametrize("kind", [BATCH_KIND, JOB_KIND])

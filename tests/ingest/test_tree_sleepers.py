@@ -92,6 +92,7 @@ def refused(home: Archive, holder: str) -> set[int]:
     """By whoever was asked; or by itself, if its session was not back in time for asking anyone."""
     notes = home.store.records.events(f"worker/{holder}")
     assert {(note.type, note.detail["code"]) for note in notes} <= {
-        ("refused", "lease.lost"), ("silenced", "lease.unconfirmed")
-    }  # fmt: skip
+        ("refused", "lease.lost"),
+        ("silenced", "lease.unconfirmed"),
+    }
     return {note.detail["job"] for note in notes}

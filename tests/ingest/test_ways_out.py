@@ -454,9 +454,11 @@ def test_whatever_failed_is_among_the_failures(home: Archive) -> None:
     home.submit(f"{home.server.url}/gone.txt", type="file", filename="gone.txt")
     home.run()
     assert {(group.kind, group.state, group.code, group.count) for group in home.store.queue.failures()} == {
-        (JOB_KIND, "rejected", "digest.mismatch", 1), (JOB_KIND, "failed", "http.404", 1),
-        (BATCH_KIND, "failed", "manifest.faulty", 1), (BATCH_KIND, "failed", "batch.incomplete", 2),
-    }  # fmt: skip
+        (JOB_KIND, "rejected", "digest.mismatch", 1),
+        (JOB_KIND, "failed", "http.404", 1),
+        (BATCH_KIND, "failed", "manifest.faulty", 1),
+        (BATCH_KIND, "failed", "batch.incomplete", 2),
+    }
 
 
 # -- what a profile says ----------------------------------------------------------------------------------

@@ -61,9 +61,12 @@ def test_an_object_that_is_too_much_for_its_collection_fails_and_says_so(
 
 @pytest.mark.parametrize(
     ("files", "code"),
-    [({"a": b"a", "b": b"b", "c": b"c"}, None), ({n: b"x" for n in "abcd"}, "container.too_large"),
-     ({"a": b"x" * 100_001}, "container.too_large")],
-)  # fmt: skip
+    [
+        ({"a": b"a", "b": b"b", "c": b"c"}, None),
+        ({n: b"x" for n in "abcd"}, "container.too_large"),
+        ({"a": b"x" * 100_001}, "container.too_large"),
+    ],
+)
 def test_a_container_that_holds_too_much_fails_and_says_so(
     small: Archive, files: dict[str, bytes], code: str | None
 ) -> None:

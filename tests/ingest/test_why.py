@@ -216,12 +216,16 @@ class Case:
 CASES = [
     Case(nobody_works, "no-worker", "no worker for it has been seen", "custody worker run"),
     Case(others_go_first, "queue", "1 go first", "a worker becomes free"),
-    Case(collection_held, "held", "collection papers is held by lee: rights unclear", "is lifted and the job is released"),
+    Case(
+        collection_held, "held", "collection papers is held by lee: rights unclear", "is lifted and the job is released"
+    ),
     Case(collection_let_go, "held", "it is held: collection papers was held by lee: rights", "an operator releases it"),
     Case(batch_held, "held", "is held by lee: look first", "is lifted and the job is released"),
     Case(job_held, "held", "it is held by ada: look first", "an operator releases it"),
     Case(held_and_prioritised, "held", "it is held by ada: look first", "an operator releases it"),
-    Case(queue_held, "paused", "the kind ingest/job is paused by lee: new version", "custody hold lift kind ingest/job"),
+    Case(
+        queue_held, "paused", "the kind ingest/job is paused by lee: new version", "custody hold lift kind ingest/job"
+    ),
     Case(node_held, "paused", "the lane node/main is paused by lee: new disks", "custody hold lift lane node/main"),
     Case(no_room, "space", "there is no room for it: it needs 3 bytes", "makes room on the working disk"),
     Case(never_room, "ended", "space.never: it needs 4503599627370496 bytes; the whole", "custody job resume"),
@@ -235,7 +239,7 @@ CASES = [
     Case(completed, "ended", "it has ended: completed", "nothing left to do"),
     Case(batch_failed, "ended", "1 of 1 objects failed", "custody batch report"),
     Case(batch_unreadable, "ended", "it has ended: failed, manifest.faulty: line 6", "a new submission is required"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.make.__name__)

@@ -106,8 +106,23 @@ class Outside:
         run("req", "-x509", *key, "-keyout", "ca.key", "-out", "ca.pem", "-subj", "/CN=Test authority", "-days", "2")
         (self.folder / "extension").write_text("subjectAltName=DNS:*.example.org")
         run("req", *key, "-keyout", "server.key", "-out", "server.csr", "-subj", "/CN=server")
-        run("x509", "-req", "-in", "server.csr", "-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial",
-            "-extfile", "extension", "-days", "2", "-out", "server.pem")  # fmt: skip
+        run(
+            "x509",
+            "-req",
+            "-in",
+            "server.csr",
+            "-CA",
+            "ca.pem",
+            "-CAkey",
+            "ca.key",
+            "-CAcreateserial",
+            "-extfile",
+            "extension",
+            "-days",
+            "2",
+            "-out",
+            "server.pem",
+        )
 
     def stop(self) -> None:
         for process in self._processes:

@@ -27,10 +27,20 @@ PUBLIC, OTHER, MACHINE, INSIDE, METADATA = (
     "169.254.169.254",
 )
 NAMES: dict[str, list[list[str]]] = {  # what is answered the first time, the second …; the last again and again
-    "data": [[PUBLIC]], "files": [[PUBLIC]], "git": [[PUBLIC]], "other": [[OTHER]], "inside": [[INSIDE]],
-    "both": [[PUBLIC, INSIDE]], "metadata": [[METADATA]], "machine": [[MACHINE]], "loopback": [["127.0.0.1"]],
-    "six": [["::1"]], "mapped": [["::ffff:10.9.9.9"]], "rebinding": [[PUBLIC], [INSIDE]], "nowhere": [["93.184.216.99"]],
-}  # fmt: skip
+    "data": [[PUBLIC]],
+    "files": [[PUBLIC]],
+    "git": [[PUBLIC]],
+    "other": [[OTHER]],
+    "inside": [[INSIDE]],
+    "both": [[PUBLIC, INSIDE]],
+    "metadata": [[METADATA]],
+    "machine": [[MACHINE]],
+    "loopback": [["127.0.0.1"]],
+    "six": [["::1"]],
+    "mapped": [["::ffff:10.9.9.9"]],
+    "rebinding": [[PUBLIC], [INSIDE]],
+    "nowhere": [["93.184.216.99"]],
+}
 
 
 def note(**what: object) -> None:
@@ -53,8 +63,13 @@ class Web(SimpleHTTPRequestHandler):
         super().setup()
 
     def do_GET(self) -> None:
-        note(at=self.request.getsockname()[0], port=self.request.getsockname()[1], path=self.path,
-             host=self.headers.get("Host"), heads=list(self.headers.keys()))  # fmt: skip
+        note(
+            at=self.request.getsockname()[0],
+            port=self.request.getsockname()[1],
+            path=self.path,
+            host=self.headers.get("Host"),
+            heads=list(self.headers.keys()),
+        )
         if self.path.startswith("/slow"):
             self._drip()
         elif self.path.startswith("/zeroes/"):

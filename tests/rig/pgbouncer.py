@@ -37,9 +37,16 @@ class PgBouncer:
     clients, and lets each wait so many seconds for a session."""
 
     def __init__(
-        self, server: Postgres, mode: str = "transaction", *, size: int = 20, round_robin: bool = False, drops: str = "",
-        clients: int = 400, waits: int = 120,
-    ) -> None:  # fmt: skip
+        self,
+        server: Postgres,
+        mode: str = "transaction",
+        *,
+        size: int = 20,
+        round_robin: bool = False,
+        drops: str = "",
+        clients: int = 400,
+        waits: int = 120,
+    ) -> None:
         self.user = unprivileged_user()
         self.folder = room("pgbouncer", self.user)
         self.port = free_port()
@@ -50,10 +57,18 @@ class PgBouncer:
         settings = self.folder / "pgbouncer.ini"
         settings.write_text(
             SETTINGS.format(
-                host=LOOPBACK, server=server.port, port=self.port, users=users, mode=mode, size=size,
-                round_robin=int(round_robin), drops=drops, clients=clients, waits=waits,
+                host=LOOPBACK,
+                server=server.port,
+                port=self.port,
+                users=users,
+                mode=mode,
+                size=size,
+                round_robin=int(round_robin),
+                drops=drops,
+                clients=clients,
+                waits=waits,
             )
-        )  # fmt: skip
+        )
         for file in (users, settings):
             file.chmod(0o600)
             if self.user:

@@ -37,9 +37,13 @@ def run(store: Store, *robots: Robot) -> int:
 
 
 def watched(
-    store: Store, robots: Sequence[Robot], locks: Locks | None = None, lease: float = 30, cycle: bool = False,
+    store: Store,
+    robots: Sequence[Robot],
+    locks: Locks | None = None,
+    lease: float = 30,
+    cycle: bool = False,
     yard: Yard | None = None,
-) -> tuple[int, Tally]:  # fmt: skip
+) -> tuple[int, Tally]:
     """Run a line until it is quiet; how many moves that took, and what became of the items."""
     subscribe(store, robots)
     for each in robots:
@@ -69,9 +73,13 @@ class Said:
         environment = {**os.environ, "CUSTODY_WHO": "ada"}
         environment.pop("CUSTODY_STORE", None)
         done = subprocess.run(
-            [sys.executable, "-m", "custody", *words], cwd=folder, env=environment, capture_output=True, text=True,
+            [sys.executable, "-m", "custody", *words],
+            cwd=folder,
+            env=environment,
+            capture_output=True,
+            text=True,
             timeout=PATIENCE,
-        )  # fmt: skip
+        )
         self.code, self.out, self.err = done.returncode, done.stdout, done.stderr
 
     def json(self) -> Any:

@@ -123,7 +123,7 @@ ABUSES = {
     "a server on this machine": "perl -e 'use Socket; socket(S,2,1,6); connect(S,pack(\"SnC4x8\",2,@PORT@,127,0,0,1)) or exit 1'",
     "the worker's processes": "kill -0 @WORKER@",
     "home folders": "ls /root /home",
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("abuse", ABUSES)
@@ -139,9 +139,11 @@ def test_what_it_tries_and_does_not_get(abuse: str, home: Path, yard: Yard, monk
 
 NAP = f"sleep {700_000 + os.getpid()}"  # no other test run's
 OUTLIVING = {
-    "a child": f"{NAP} &", "a session of its own": f"setsid {NAP} </dev/null >/dev/null 2>&1 &",
-    "forked twice": f"(setsid sh -c '{NAP} &' &)", "one that ignores signals": f"(trap '' TERM HUP; {NAP}) &",
-}  # fmt: skip
+    "a child": f"{NAP} &",
+    "a session of its own": f"setsid {NAP} </dev/null >/dev/null 2>&1 &",
+    "forked twice": f"(setsid sh -c '{NAP} &' &)",
+    "one that ignores signals": f"(trap '' TERM HUP; {NAP}) &",
+}
 
 
 def sleepers() -> list[int]:
@@ -217,9 +219,10 @@ def test_what_it_makes_is_kept_when_it_went_well(home: Path, yard: Yard) -> None
     kept = home / "pages" / "map-1"
     report = tried(home, yard, script, 'keep = "pages"')
     assert report.ours == {
-        "kept": str(kept), "made": ["more/x.txt", "page.txt"],
+        "kept": str(kept),
+        "made": ["more/x.txt", "page.txt"],
         "left_out": {"link": "it is a link, not a file", "pipe": "it is a pipe, a socket or a device, not a file"},
-    }, "told, not only left out"  # fmt: skip
+    }, "told, not only left out"
     found = sorted(str(path.relative_to(kept)) for path in kept.rglob("*"))
     assert found == ["more", "more/x.txt", "page.txt"], "no link, and no pipe"
     assert (kept / "page.txt").read_text() == "the page of map-1\n"
@@ -400,10 +403,14 @@ def test_no_name_in_a_folder_for_everybody_can_be_known_beforehand() -> None:
 
 
 MISTAKES = [
-    ("netwrk = true", "unknown key sandbox.netwrk"), ("network = 1", "sandbox.network"),
-    ('network = ["localhost"]', "sandbox.network"), ("memory = -1", "memory"),
-    ("memory = true", "memory"), ("needs = 'x'", "needs"), ("variables = [3]", "variables"),
-]  # fmt: skip
+    ("netwrk = true", "unknown key sandbox.netwrk"),
+    ("network = 1", "sandbox.network"),
+    ('network = ["localhost"]', "sandbox.network"),
+    ("memory = -1", "memory"),
+    ("memory = true", "memory"),
+    ("needs = 'x'", "needs"),
+    ("variables = [3]", "variables"),
+]
 
 
 @pytest.mark.parametrize(("line", "words"), MISTAKES)

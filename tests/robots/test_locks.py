@@ -155,15 +155,21 @@ CASES: dict[str, tuple[Robot, Callable[[Store], None], str, list[str]]] = {
     "it is put off": (plain(work=on_bad(lambda report: report.postpone(900, "later"))), NOTHING, "postponed", []),
     "it surprises": (plain(work=on_bad(raises(RuntimeError("no")))), NOTHING, "broken", []),
     "a server does not answer": (
-        plain(work=on_bad(raises(Unavailable("no answer"))), tries=2, backoff=Backoff(first=900)), NOTHING, "again", [],
+        plain(work=on_bad(raises(Unavailable("no answer"))), tries=2, backoff=Backoff(first=900)),
+        NOTHING,
+        "again",
+        [],
     ),
     "it takes too long": (
-        plain(work=on_bad(lambda report: OVER.wait(PATIENCE) and None), timeout=6.0), NOTHING, "timeout", [],
+        plain(work=on_bad(lambda report: OVER.wait(PATIENCE) and None), timeout=6.0),
+        NOTHING,
+        "timeout",
+        [],
     ),
     "its lock is busy": (plain(), lambda store: store.leases.claim("robot/r/bad", "bo", 900), "busy", []),
     "its row cannot be read": (SHELF, _spoil("item", "detail", "id"), "broken", []),
     "its job cannot be read": (plain(), _spoil("job", "payload", "key"), "broken", []),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -235,9 +241,20 @@ def _take_over(store: Store, job_id: int) -> None:
 
     job = store.queue.get(job_id)
     change = Change(
-        job.id, "queued", "passed", "passed", "success", "bo", False, "passed", job.token, store.new_move(),
-        events=[NewEvent("x", "R", agent="bo", robot="r")], remove=True, claimed=job.move,
-    )  # fmt: skip
+        job.id,
+        "queued",
+        "passed",
+        "passed",
+        "success",
+        "bo",
+        False,
+        "passed",
+        job.token,
+        store.new_move(),
+        events=[NewEvent("x", "R", agent="bo", robot="r")],
+        remove=True,
+        claimed=job.move,
+    )
     (answer,) = store.queue.settle([change])
     assert answer.done, answer
 

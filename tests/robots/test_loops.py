@@ -121,9 +121,13 @@ HOUR = 3600.0
 
 def gate(within: float = HOUR) -> Robot:
     label = robot(
-        name="publish", version="1", event="Published", within=within, since="Received",
+        name="publish",
+        version="1",
+        event="Published",
+        within=within,
+        since="Received",
         when={"past": {"Received", "approved"}, "absent": {"Published"}},
-    )  # fmt: skip
+    )
     return label(lambda item, report: None)
 
 

@@ -43,8 +43,11 @@ def test_an_inventory_that_is_a_link_is_not_read(stored: Path, tmp_path: Path) -
     (stored / "inventory.json").rename(tmp_path / "moved")
     (stored / "inventory.json").symlink_to(tmp_path / "moved")
     assert shown(tmp_path) == []
-    for act in (lambda: list(contents(stored)), lambda: list(current(stored)),
-                lambda: folder_of(item(**{FOLDER: str(stored)}))):  # fmt: skip
+    for act in (
+        lambda: list(contents(stored)),
+        lambda: list(current(stored)),
+        lambda: folder_of(item(**{FOLDER: str(stored)})),
+    ):
         with pytest.raises(CustodyError):
             act()
 

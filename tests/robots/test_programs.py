@@ -55,26 +55,34 @@ def pages(folder: Path, script: str, more: str = "") -> Robot:
 SAYINGS: dict[str, tuple[str, str, dict[str, object]]] = {
     "silence is a success": ("true", "success", {}),
     "a finding is a failure": (
-        """echo '{"finding": "R1", "reason": "torn", "file": "3.tif"}'""", "failure",
+        """echo '{"finding": "R1", "reason": "torn", "file": "3.tif"}'""",
+        "failure",
         {"findings": [{"code": "R1", "reason": "torn", "file": "3.tif"}]},
     ),
     "a warning moves the line": (
-        """echo '{"warning": "R2"}'""", "warning", {"warnings": [{"code": "R2", "reason": ""}]},
+        """echo '{"warning": "R2"}'""",
+        "warning",
+        {"warnings": [{"code": "R2", "reason": ""}]},
     ),
     "facts are noted": ("""echo '{"note": {"pages": 12}}'""", "success", {"pages": 12}),
     "other lines are its output": ("echo hello; echo you", "success", {"output": "hello\nyou\n"}),
     "exit 1 is a failure, for what it complained about": (
-        "echo 'page 3 is torn' >&2; exit 1", "failure", {"findings": [{"code": "exit.1", "reason": "page 3 is torn"}]},
+        "echo 'page 3 is torn' >&2; exit 1",
+        "failure",
+        {"findings": [{"code": "exit.1", "reason": "page 3 is torn"}]},
     ),
     "it is told the item on standard input": (
-        """read item; case "$item" in *'"id": "map-1"'*'"n": 3'*) exit 0;; esac; exit 1""", "success", {},
+        """read item; case "$item" in *'"id": "map-1"'*'"n": 3'*) exit 0;; esac; exit 1""",
+        "success",
+        {},
     ),
     "and in variables": (
         """test "$CUSTODY_ITEM $CUSTODY_TYPES $CUSTODY_COLLECTION $CUSTODY_FOLDER" = "map-1 map object atlas /srv/map-1" """,
-        "success", {},
+        "success",
+        {},
     ),
     "it need not listen": ("exec <&-; true", "success", {}),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("case", SAYINGS)
@@ -96,20 +104,40 @@ def test_it_may_postpone_and_it_may_change_the_item(tmp_path: Path) -> None:
 
 
 TROUBLES = [
-    ("exit 75", Unavailable, "robot.not-now"), ("echo no >&2; exit 9", Unavailable, "exit.9"),
-    ("kill -SEGV $$", Unavailable, f"exit.-{signal.SIGSEGV}"), ("echo '{\"finding\"'", BadInput, "robot.answer"),
-    ("echo '{\"fnding\": 1}'", BadInput, "robot.answer"), ("echo '{\"note\": 3}'", BadInput, "robot.answer"),
-    *((f"echo '{line}'", BadInput, "robot.answer") for line in (
-        '{"finding": ["a", "b"]}', '{"finding": {"a": 1}}', '{"finding": true}', '{"finding": ""}', '{"finding": null}',
-        '{"finding": "a", "reason": ["b"]}', '{"warning": ["a"]}', '{"warning": "a", "reason": {}}',
-        '{"postpone": "soon"}', '{"postpone": true}', '{"postpone": "60"}', '{"postpone": 60, "why": ["x"]}',
-        '{"changed": {"fingerprint": ["x"]}}', '{"changed": {"fingerprint": ""}}',
-        '{"item": "it:b", "note": {"a": 1}}', '{"note": {"a": 1}, "finding": "x"}', '{"postpone": 60, "item": "it:b"}',
-        '{"changed": {"fingerprint": "f2"}, "pages": 1}', '{"finding": "x", "code": "y"}',
-        '{"warning": "x", "code": "y"}', '{"finding": "x", "warning": "y"}',
-    )),
+    ("exit 75", Unavailable, "robot.not-now"),
+    ("echo no >&2; exit 9", Unavailable, "exit.9"),
+    ("kill -SEGV $$", Unavailable, f"exit.-{signal.SIGSEGV}"),
+    ("echo '{\"finding\"'", BadInput, "robot.answer"),
+    ("echo '{\"fnding\": 1}'", BadInput, "robot.answer"),
+    ("echo '{\"note\": 3}'", BadInput, "robot.answer"),
+    *(
+        (f"echo '{line}'", BadInput, "robot.answer")
+        for line in (
+            '{"finding": ["a", "b"]}',
+            '{"finding": {"a": 1}}',
+            '{"finding": true}',
+            '{"finding": ""}',
+            '{"finding": null}',
+            '{"finding": "a", "reason": ["b"]}',
+            '{"warning": ["a"]}',
+            '{"warning": "a", "reason": {}}',
+            '{"postpone": "soon"}',
+            '{"postpone": true}',
+            '{"postpone": "60"}',
+            '{"postpone": 60, "why": ["x"]}',
+            '{"changed": {"fingerprint": ["x"]}}',
+            '{"changed": {"fingerprint": ""}}',
+            '{"item": "it:b", "note": {"a": 1}}',
+            '{"note": {"a": 1}, "finding": "x"}',
+            '{"postpone": 60, "item": "it:b"}',
+            '{"changed": {"fingerprint": "f2"}, "pages": 1}',
+            '{"finding": "x", "code": "y"}',
+            '{"warning": "x", "code": "y"}',
+            '{"finding": "x", "warning": "y"}',
+        )
+    ),
     *((f"""echo '{{"postpone": {seconds}}}'""", BadInput, "robot.postpone") for seconds in (0, -5, 1e12)),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("script", "error", "code"), TROUBLES)
@@ -127,9 +155,24 @@ def test_a_program_cannot_note_what_only_the_system_says(word: str) -> None:
     assert (raised.value.code, raised.value.where, report.detail()) == ("robot.reserved", "map-1", {})
 
 
-@pytest.mark.parametrize("word", [
-    "item", "id", "collection", "Collection", "ＩＤ", "c\u043ellection", "it em", "Title", "7itle", "p14ce", "robot priority", "Vers1on", "FILE5",
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "word",
+    [
+        "item",
+        "id",
+        "collection",
+        "Collection",
+        "ＩＤ",
+        "c\u043ellection",
+        "it em",
+        "Title",
+        "7itle",
+        "p14ce",
+        "robot priority",
+        "Vers1on",
+        "FILE5",
+    ],
+)
 def test_a_program_cannot_set_what_reads_as_a_word_of_the_systems(word: str) -> None:
     report = Report()
     with pytest.raises(BadInput, match="is not theirs to set") as raised:
@@ -259,9 +302,12 @@ def test_ending_what_is_not_there_is_no_trouble() -> None:
 
 
 MISTAKES = [
-    ("event = 3", "event"), ("evnt = 'x'", "unknown key evnt"), ("timeout = 'long'", "timeout"),
-    ("at_once = true", "at_once"), ("timeout = -1", "timeout"),
-]  # fmt: skip
+    ("event = 3", "event"),
+    ("evnt = 'x'", "unknown key evnt"),
+    ("timeout = 'long'", "timeout"),
+    ("at_once = true", "at_once"),
+    ("timeout = -1", "timeout"),
+]
 
 
 @pytest.mark.parametrize(("line", "words"), MISTAKES)
@@ -318,10 +364,13 @@ def test_robots_are_found_in_files_folders_modules_and_installed_packages(
 
 
 SPELLINGS = {
-    "after its interpreter": '["/usr/bin/python3", "./hash.py"]', "without a folder": '["python3", "hash.py"]',
-    "itself": '["./hash.py"]', "in a line for a shell": """["/bin/sh", "-c", "exec python3 './hash.py' --all"]""",
-    "as a module": '["python3", "-m", "hash"]', "by a link": '["python3", "link"]',
-}  # fmt: skip
+    "after its interpreter": '["/usr/bin/python3", "./hash.py"]',
+    "without a folder": '["python3", "hash.py"]',
+    "itself": '["./hash.py"]',
+    "in a line for a shell": """["/bin/sh", "-c", "exec python3 './hash.py' --all"]""",
+    "as a module": '["python3", "-m", "hash"]',
+    "by a link": '["python3", "link"]',
+}
 
 
 @pytest.mark.parametrize("spelling", SPELLINGS)
@@ -364,9 +413,16 @@ def marked(tmp_path: Path) -> Path:
 
 
 NAMES = [
-    "pwn/hash.py", "./pwn/../pwn/hash.py", "link.py", "pwn.hash", "pwn.deep", "pwn.deep.one", "pwn.deep.nothing",
-    "installed", "installed:it",
-]  # fmt: skip
+    "pwn/hash.py",
+    "./pwn/../pwn/hash.py",
+    "link.py",
+    "pwn.hash",
+    "pwn.deep",
+    "pwn.deep.one",
+    "pwn.deep.nothing",
+    "installed",
+    "installed:it",
+]
 
 
 VERBS = ["lint", "why hash map-1 --load", "dry-run hash --load"]

@@ -25,11 +25,21 @@ autonomous.maxRuntimeForWorkers=86400000
 """
 
 PAIRS = [
-    ("a=b", [("a", "b")]), ("a : b", [("a", "b")]), ("a b c", [("a", "b c")]), ("  a  =  b  ", [("a", "b  ")]),
-    ("# a=b\n! c=d\n\n", []), ("a=b\\\n  c", [("a", "bc")]), ("a=b\\\\\nc=d", [("a", "b\\"), ("c", "d")]),
-    ("a\\=b=c", [("a=b", "c")]), ("a=\\u00c6r\\u00f8", [("a", "Ærø")]), ("a=x\\ty", [("a", "x\ty")]),
-    ("a", [("a", "")]), ("a=b\r\nc=d", [("a", "b"), ("c", "d")]), ("a=b\\", [("a", "b")]), ("a=#b", [("a", "#b")]),
-]  # fmt: skip
+    ("a=b", [("a", "b")]),
+    ("a : b", [("a", "b")]),
+    ("a b c", [("a", "b c")]),
+    ("  a  =  b  ", [("a", "b  ")]),
+    ("# a=b\n! c=d\n\n", []),
+    ("a=b\\\n  c", [("a", "bc")]),
+    ("a=b\\\\\nc=d", [("a", "b\\"), ("c", "d")]),
+    ("a\\=b=c", [("a=b", "c")]),
+    ("a=\\u00c6r\\u00f8", [("a", "Ærø")]),
+    ("a=x\\ty", [("a", "x\ty")]),
+    ("a", [("a", "")]),
+    ("a=b\r\nc=d", [("a", "b"), ("c", "d")]),
+    ("a=b\\", [("a", "b")]),
+    ("a=#b", [("a", "#b")]),
+]
 
 
 @pytest.mark.parametrize(("text", "expected"), PAIRS)
@@ -49,8 +59,12 @@ def test_a_property_file_becomes_a_label_that_can_be_run(tmp_path: Path) -> None
     label.write_text(converted(read))
     robot = read_label(label)
     assert (robot.name, robot.event, robot.at_once, robot.at_most, robot.timeout) == (
-        "checksum-checker", "Checksums_Verified", 4, 10, 86400.0,
-    )  # fmt: skip
+        "checksum-checker",
+        "Checksums_Verified",
+        4,
+        10,
+        86400.0,
+    )
     assert robot.when.as_dict() == {
         "past": ["Data_Received", "Metadata_Archived", "Structure_Checked"],
         "absent": ["Checksums_Verified", "Manually_stopped"],

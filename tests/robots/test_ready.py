@@ -48,9 +48,13 @@ def stored(folder: Path, files: dict[str, bytes]) -> Path:
     user = {"name": "ada", "address": "mailto:ada@example.org"}
     version = {"created": "2026-03-01T12:00:00Z", "state": state, "message": "first", "user": user}
     inventory = {
-        "id": "ark:/99999/fk4x", "type": "https://ocfl.io/1.1/spec/#inventory", "digestAlgorithm": "sha512",
-        "head": "v1", "manifest": manifest, "versions": {"v1": version},
-    }  # fmt: skip
+        "id": "ark:/99999/fk4x",
+        "type": "https://ocfl.io/1.1/spec/#inventory",
+        "digestAlgorithm": "sha512",
+        "head": "v1",
+        "manifest": manifest,
+        "versions": {"v1": version},
+    }
     (folder / "0=ocfl_object_1.1").write_text("ocfl_object_1.1\n")
     write_inventory(folder, inventory)
     return folder
@@ -114,9 +118,10 @@ OCFL_FAULTS: dict[str, tuple[Callable[[Path], object], str]] = {
     "a stranger in the folder": (lambda folder: (folder / "README").write_text("x"), "ocfl.extra"),
     "a digest nobody knows": (_without_digest, "ocfl.state"),
     "another object's inventory in a version": (
-        lambda folder: (folder / "v1/inventory.json").write_text('{"id": "other", "head": "v1"}'), "ocfl.copy",
+        lambda folder: (folder / "v1/inventory.json").write_text('{"id": "other", "head": "v1"}'),
+        "ocfl.copy",
     ),
-}  # fmt: skip
+}
 
 
 def is_valid(folder: Path) -> bool:
@@ -171,7 +176,7 @@ BAG_FAULTS: dict[str, tuple[Callable[[Path], object], str]] = {
         "bag.oxum",
     ),
     "no manifest": (lambda bag: [path.unlink() for path in bag.glob("manifest-*")], "bag.manifest"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("case", BAG_FAULTS)

@@ -47,12 +47,16 @@ def test_a_line_can_be_tried_with_nothing_but_the_command_line(
 @pytest.mark.parametrize(
     ("words", "reason"),
     [
-        (["x", "stopped"], "custody robot stop"), (["x", "withdrawn"], "custody robot restart"),
-        (["x", "ingested"], "recorded by the system itself"), (["x", "Аpproved"], "recorded by the system itself"),
-        (["x", "task build"], "recorded by the system itself"), (["x", "se\u3164en"], "characters that are not shown"),
-        (["x", "seen", "--outcome", "fine"], "fine is no outcome"), (["nobody", "seen"], "there is no item nobody"),
+        (["x", "stopped"], "custody robot stop"),
+        (["x", "withdrawn"], "custody robot restart"),
+        (["x", "ingested"], "recorded by the system itself"),
+        (["x", "Аpproved"], "recorded by the system itself"),
+        (["x", "task build"], "recorded by the system itself"),
+        (["x", "se\u3164en"], "characters that are not shown"),
+        (["x", "seen", "--outcome", "fine"], "fine is no outcome"),
+        (["nobody", "seen"], "there is no item nobody"),
     ],
-)  # fmt: skip
+)
 def test_what_cannot_be_told_is_said_so(
     words: list[str], reason: str, custody: Custody, capfd: pytest.CaptureFixture[str]
 ) -> None:

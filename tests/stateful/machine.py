@@ -66,9 +66,14 @@ class Comparison(RuleBasedStateMachine):
 
     @precondition(lambda self: len(self.model.rows) < MOST)
     @rule(
-        priority=st.sampled_from((10, 50)), delay=st.sampled_from((0, 0, 0, 5)), needs=needs, parent=st.booleans(),
-        line=st.sampled_from((None, "trunk")), position=st.integers(1, 3), supersedes=st.booleans(),
-    )  # fmt: skip
+        priority=st.sampled_from((10, 50)),
+        delay=st.sampled_from((0, 0, 0, 5)),
+        needs=needs,
+        parent=st.booleans(),
+        line=st.sampled_from((None, "trunk")),
+        position=st.integers(1, 3),
+        supersedes=st.booleans(),
+    )
     def submit(self, **given: Any) -> None:
         ids = sorted(self.model.rows)
         edges = {ids[at % len(ids)]: Edge(ids[at % len(ids)], *how) for at, *how in given["needs"] if ids}
@@ -76,14 +81,25 @@ class Comparison(RuleBasedStateMachine):
         parent = parents[0] if parents and given["parent"] else None
         line = given["line"]
         new = NewJob(
-            PARCEL, priority=given["priority"], delay=given["delay"], needs=list(edges.values()), parent=parent,
-            line=line, task=line and "index", position=given["position"], supersedes=given["supersedes"],
-        )  # fmt: skip
+            PARCEL,
+            priority=given["priority"],
+            delay=given["delay"],
+            needs=list(edges.values()),
+            parent=parent,
+            line=line,
+            task=line and "index",
+            position=given["position"],
+            supersedes=given["supersedes"],
+        )
         row = Row(
-            self.store.queue.submit_one(new).id, priority=given["priority"], parent=parent, line=line,
-            position=given["position"], supersedes=given["supersedes"],
+            self.store.queue.submit_one(new).id,
+            priority=given["priority"],
+            parent=parent,
+            line=line,
+            position=given["position"],
+            supersedes=given["supersedes"],
             due=self.clock.now() + given["delay"] * 1_000_000 if given["delay"] else None,
-        )  # fmt: skip
+        )
         self.model.submit(row, list(edges.values()))
 
     @precondition(lambda self: not any(row.when_empty for row in self.model.rows.values()))

@@ -303,14 +303,44 @@ class Queue:
 def seen(row: Row, open_: int) -> tuple[object, ...]:
     """A row of the model, as far as stores and model must agree."""
     return (
-        row.id, row.state, row.ended, row.runnable, row.priority, row.unmet, row.due, open_, row.when_empty, row.token,
-        row.holder, row.until, row.attempts, row.crashes, row.retries, row.suspect, row.revoked,
-    )  # fmt: skip
+        row.id,
+        row.state,
+        row.ended,
+        row.runnable,
+        row.priority,
+        row.unmet,
+        row.due,
+        open_,
+        row.when_empty,
+        row.token,
+        row.holder,
+        row.until,
+        row.attempts,
+        row.crashes,
+        row.retries,
+        row.suspect,
+        row.revoked,
+    )
 
 
 def stored(job: Job) -> tuple[object, ...]:
     """The same of a job in a store."""
     return (
-        job.id, job.state, job.ended, job.runnable, job.priority, job.unmet, job.due, job.open, job.when_empty,
-        job.token, job.holder, job.until, job.attempts, job.crashes, job.retries, job.suspect, job.revoked,
-    )  # fmt: skip
+        job.id,
+        job.state,
+        job.ended,
+        job.runnable,
+        job.priority,
+        job.unmet,
+        job.due,
+        job.open,
+        job.when_empty,
+        job.token,
+        job.holder,
+        job.until,
+        job.attempts,
+        job.crashes,
+        job.retries,
+        job.suspect,
+        job.revoked,
+    )

@@ -196,8 +196,11 @@ MUTANTS: dict[str, Mutant] = {
     ),
     "a lease is relied on by its token": Mutant(
         "the same promotion, for named leases",
-        sql("check_lease", "and lease.holder = :holder and lease.token = :token and lease.since = :since",
-            "and lease.token = :token"),
+        sql(
+            "check_lease",
+            "and lease.holder = :holder and lease.token = :token and lease.since = :since",
+            "and lease.token = :token",
+        ),
         (by(test_another_history.test_a_named_lease_of_another_history_is_nobodys, holder="bo"),),
     ),
     "an administrator moves what a worker holds": Mutant(
@@ -312,16 +315,29 @@ MUTANTS: dict[str, Mutant] = {
     "a place means nothing to those who take over": Mutant(
         "a pinned job's files are on one machine: elsewhere it would fetch everything again, or find nothing",
         sql("expired", "and (cast(:place as text) is null or job.place in ('', :place))", ""),
-        (by(test_expiry.test_what_was_left_behind_at_one_place_is_not_taken_over_from_another, pinned="2", asked_from="", taken=False),),
+        (
+            by(
+                test_expiry.test_what_was_left_behind_at_one_place_is_not_taken_over_from_another,
+                pinned="2",
+                asked_from="",
+                taken=False,
+            ),
+        ),
     ),
     "others' lost jobs hide ours": Mutant(
         "nextcloud-mcp 1062: a sweep that looks at the first so many rows never reaches the rest",
-        both(sql("expired", "and queue >= :prefix and queue < :before", ""), function(
-            claim, "expired", lambda tx, serves, place, limit: [
-                (until, job, suspect) for until, job, suspect in tx.run("expired", prefix="", before="", place=place, limit=200)
-                if tx.run("job", id=job)[0][1] + "|" in serves
-            ],
-        )),
+        both(
+            sql("expired", "and queue >= :prefix and queue < :before", ""),
+            function(
+                claim,
+                "expired",
+                lambda tx, serves, place, limit: [
+                    (until, job, suspect)
+                    for until, job, suspect in tx.run("expired", prefix="", before="", place=place, limit=200)
+                    if tx.run("job", id=job)[0][1] + "|" in serves
+                ],
+            ),
+        ),
         (by(test_expiry.test_what_others_left_behind_never_hides_ours),),
     ),
     "the poison goes first again and again": Mutant(
@@ -385,8 +401,11 @@ MUTANTS: dict[str, Mutant] = {
     # supersession
     "the newer starts while the older runs": Mutant(
         "temporalio/deputy 175: the old run's children survive, and two write to one place",
-        sql("need_more", "values (:job, :target, :wants, :otherwise, :met)",
-            "select :job, :target, :wants, :otherwise, :met where 1 = 0"),
+        sql(
+            "need_more",
+            "values (:job, :target, :wants, :otherwise, :met)",
+            "select :job, :target, :wants, :otherwise, :met where 1 = 0",
+        ),
         (by(test_supersession.test_a_running_older_one_is_told_to_stop_and_the_newer_waits_for_its_confirmed_end),),
     ),
     "an older one that comes late runs after the newer": Mutant(
@@ -502,4 +521,4 @@ MUTANTS: dict[str, Mutant] = {
         function(connection, "PRAGMAS", tuple(p.replace("full", "normal") for p in connection.PRAGMAS)),
         (by(test_sqlite.test_every_connection_has_the_settings_that_the_promises_rest_on),),
     ),
-}  # fmt: skip
+}

@@ -28,9 +28,14 @@ def chosen(scaled: Scaled[tuple[int, int]], tell: Tell, seed: int) -> Chosen:
         examples, steps = scaled((test, steps), (quick, 50), (long, 50))
         tell(f"{examples} examples of {steps} steps", examples=examples)
         return settings(
-            max_examples=examples, stateful_step_count=steps, deadline=None, database=None,
-            derandomize=not seed, suppress_health_check=list(HealthCheck), print_blob=True,
-        )  # fmt: skip
+            max_examples=examples,
+            stateful_step_count=steps,
+            deadline=None,
+            database=None,
+            derandomize=not seed,
+            suppress_health_check=list(HealthCheck),
+            print_blob=True,
+        )
 
     return settle
 

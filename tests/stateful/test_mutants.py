@@ -30,8 +30,11 @@ def run(caught: Caught, folder: Path, mutant: Mutant | None = None) -> None:
         if mutant and mutant.spoil:
             mutant.spoil(store)
         fixtures: dict[str, Any] = {
-            "store": store, "clock": clock, "another": lambda: store, "quick_folder": folder,
-        }  # fmt: skip
+            "store": store,
+            "clock": clock,
+            "another": lambda: store,
+            "quick_folder": folder,
+        }
         asked = inspect.signature(caught.test).parameters
         caught.test(**{name: fixtures[name] for name in asked if name in fixtures}, **caught.given)
         assert recount(store) == []
@@ -89,8 +92,14 @@ FOUND_BY_THE_MACHINE = (
 def test_the_machine_finds_mutants_by_itself(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     MUTANTS[name].patch(monkeypatch)
     found = settings(
-        max_examples=400, stateful_step_count=40, deadline=None, database=None, derandomize=True,
-        phases=[Phase.generate], suppress_health_check=list(HealthCheck), report_multiple_bugs=False,
-    )  # fmt: skip
+        max_examples=400,
+        stateful_step_count=40,
+        deadline=None,
+        database=None,
+        derandomize=True,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+        report_multiple_bugs=False,
+    )
     with pytest.raises(AssertionError):
         run_state_machine_as_test(OnSqlite, settings=found)

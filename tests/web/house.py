@@ -96,9 +96,12 @@ class House:
     def client(self, who: str = "", **headers: str) -> TestClient:
         """With the token of a role (admin, reader/papers …); without one as somebody unknown."""
         made = TestClient(
-            self.app, base_url="http://127.0.0.1", client=("127.0.0.1", 50000), raise_server_exceptions=False,
+            self.app,
+            base_url="http://127.0.0.1",
+            client=("127.0.0.1", 50000),
+            raise_server_exceptions=False,
             follow_redirects=False,
-        )  # fmt: skip
+        )
         if who:
             made.headers["Authorization"] = f"Bearer {self.token(who)}"
         made.headers.update(headers)
@@ -254,16 +257,26 @@ def open_house(
         blobs, form = Files(folder / "channels"), settings_of(ChannelConfig())
         signer = make_key(folder / "history.key", "house")
         shop = Runner(
-            home.store, Sandboxes(folder / "sandboxes"), folder, folder / "tasks", Available(False),
-            folder / "client", folder / "secrets",
-        )  # fmt: skip
+            home.store,
+            Sandboxes(folder / "sandboxes"),
+            folder,
+            folder / "tasks",
+            Available(False),
+            folder / "client",
+            folder / "secrets",
+        )
         given = {
-            "rate": Rate(1e6, 10**6), "unknown_rate": Rate(1e6, 10**6),  # tests ask more often than people
-            "machines": TABLES, "world": home.world, "sections": SECTIONS, "shop": shop, "open_kinds": ("parcel",),
+            "rate": Rate(1e6, 10**6),
+            "unknown_rate": Rate(1e6, 10**6),  # tests ask more often than people
+            "machines": TABLES,
+            "world": home.world,
+            "sections": SECTIONS,
+            "shop": shop,
+            "open_kinds": ("parcel",),
             "readers": readers(home.store, blobs, form, ChannelConfig()),
             "roots": roots(node_roots(IngestConfig(), folder)),
             "keeping": Sealer((signer.public,), (folder / "witness.txt",), signer),
-        } | options  # fmt: skip
+        } | options
         settings = Options(SECRET, demo=demo, **given)  # type: ignore[arg-type]
         house = House(home, build_app(home.store, settings))
         runner.subscribe(home.store, ROBOTS)

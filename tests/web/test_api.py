@@ -70,10 +70,22 @@ def test_a_deposit_whose_defaults_are_written_out_is_the_same_deposit(own: House
     api = own.client("admin")
     given = {"profile": "papers", "payload": "http://127.0.0.1/a.txt", "local_id": "a;b", "primary_id": "ark:/12345/x"}
     whole = given | {
-        "manifest": "", "type": "", "filename": "a.txt", "submitter": "", "update": False, "digest_type": "",
-        "digest_value": "", "title": "", "creator": "", "date": "", "notification": "", "note": "",
-        "dc": {"subject": ""}, "local_id": " a ; b;", "primary_id": "ark:12345/x/",
-    }  # fmt: skip
+        "manifest": "",
+        "type": "",
+        "filename": "a.txt",
+        "submitter": "",
+        "update": False,
+        "digest_type": "",
+        "digest_value": "",
+        "title": "",
+        "creator": "",
+        "date": "",
+        "notification": "",
+        "note": "",
+        "dc": {"subject": ""},
+        "local_id": " a ; b;",
+        "primary_id": "ark:12345/x/",
+    }
     rows = {"profile": "papers", "manifest": [{"url": "http://127.0.0.1/a.txt", "primary_id": "ark:/12345/x"}]}
     full = {"url": "http://127.0.0.1/a.txt", "name": "a.txt", "size": None, "mime": "", "primary_id": "ark:12345/x"}
     same = rows | {"manifest": [full | {"title": ""}], "type": "single-file-batch-manifest", "submitter": ""}
@@ -112,11 +124,20 @@ def test_a_key_that_was_used_is_refused_without_what_the_caller_did_not_give(own
 def test_an_upload_takes_the_field_names_of_the_deployed_form(own: House, api: TestClient) -> None:
     data = b"the bytes of a plan"
     fields = {
-        "profile": "maps", "submitter": "t.jensen", "type": "file", "title": "Plan 1", "creator": "A surveyor",
-        "date": "1871", "localIdentifier": "p1;p2", "digestType": "sha-256",
-        "digestValue": hashlib.sha256(data).hexdigest(), "note": "fragile", "responseForm": "json",
-        "DC.rights": "Public domain", "DC.colour": "red",
-    }  # fmt: skip
+        "profile": "maps",
+        "submitter": "t.jensen",
+        "type": "file",
+        "title": "Plan 1",
+        "creator": "A surveyor",
+        "date": "1871",
+        "localIdentifier": "p1;p2",
+        "digestType": "sha-256",
+        "digestValue": hashlib.sha256(data).hexdigest(),
+        "note": "fragile",
+        "responseForm": "json",
+        "DC.rights": "Public domain",
+        "DC.colour": "red",
+    }
     made = api.post("/api/v1/batches/upload", data=fields, files={"file": ("plan.tif", data)})
     assert made.status_code == 201, made.text
     own.work()
@@ -262,8 +283,13 @@ def test_the_operators_moves_move_and_are_recorded_with_their_reason(own: House,
     assert move("release").status_code == 404
     events = api.get(f"/api/v1/jobs/{job}/events").json()["events"]
     assert [event["type"] for event in events] == [
-        "submitted", "held", "released", "prioritised", "cancelled", "deleted",
-    ]  # fmt: skip
+        "submitted",
+        "held",
+        "released",
+        "prioritised",
+        "cancelled",
+        "deleted",
+    ]
     assert {event["agent"] for event in events} == {own.agent("admin")}
     assert events[1]["detail"]["why"] == "later"
 
@@ -453,10 +479,12 @@ def test_an_upload_without_a_token_is_refused_before_it_is_read(empty: House) ->
         (b"--b\r\n\r\n--b--", {"Content-Type": "multipart/form-data; boundary=b"}),
         (b"x", {"Content-Type": "multipart/form-data"}),
         (b"x", {"Content-Type": "application/json"}),
-        (b'--b\r\nContent-Disposition: form-data; name="file"\r\n\r\ntext\r\n--b--\r\n',
-         {"Content-Type": "multipart/form-data; boundary=b"}),
+        (
+            b'--b\r\nContent-Disposition: form-data; name="file"\r\n\r\ntext\r\n--b--\r\n',
+            {"Content-Type": "multipart/form-data; boundary=b"},
+        ),
     ],
-)  # fmt: skip
+)
 def test_uploads_that_are_no_forms_are_refused(empty: House, sent: bytes, headers: dict[str, str]) -> None:
     answer = empty.client("admin").post("/api/v1/batches/upload", content=sent, headers=headers)
     assert answer.status_code == 400, answer.text
@@ -466,12 +494,24 @@ def test_uploads_that_are_no_forms_are_refused(empty: House, sent: bytes, header
 @pytest.mark.parametrize(
     "path",
     [
-        "/api/v1/jobs/0", "/api/v1/jobs/-1", "/api/v1/jobs/99999999999999999999", "/api/v1/jobs/abc",
-        "/api/v1/jobs?limit=0", "/api/v1/jobs?limit=501", "/api/v1/jobs?before=x", "/jobs.json?limit=99999",
-        "/jobs.json?parent=-1", "/jobs.json?before=١", "/items.json?prefix=%00", "/events.json?subject=%00",
-        "/api/v1/items/%00", "/jobs/99999999999999999999.json", "/api/v1/nothing", "/batches/1/told/1/2",
+        "/api/v1/jobs/0",
+        "/api/v1/jobs/-1",
+        "/api/v1/jobs/99999999999999999999",
+        "/api/v1/jobs/abc",
+        "/api/v1/jobs?limit=0",
+        "/api/v1/jobs?limit=501",
+        "/api/v1/jobs?before=x",
+        "/jobs.json?limit=99999",
+        "/jobs.json?parent=-1",
+        "/jobs.json?before=١",
+        "/items.json?prefix=%00",
+        "/events.json?subject=%00",
+        "/api/v1/items/%00",
+        "/jobs/99999999999999999999.json",
+        "/api/v1/nothing",
+        "/batches/1/told/1/2",
     ],
-)  # fmt: skip
+)
 def test_odd_addresses_get_a_4xx(house: House, path: str) -> None:
     assert 400 <= house.client("admin").get(path).status_code < 500
 
@@ -506,9 +546,14 @@ def test_a_body_has_one_reading_or_none(house: House, name: str) -> None:
     body, code = HOSTILE_BODIES[name]
     client = house.client("operator")
     for method, path in (
-        ("POST", "/api/v1/jobs"), ("PUT", "/api/v1/schedules/x"), ("POST", "/api/v1/bulk"), ("POST", "/api/v1/batches"),
-        ("POST", "/api/v1/archives/book/notify"), ("PUT", "/api/v1/holds/lane/x"), ("POST", "/api/v1/jobs/1/hold"),
-    ):  # fmt: skip
+        ("POST", "/api/v1/jobs"),
+        ("PUT", "/api/v1/schedules/x"),
+        ("POST", "/api/v1/bulk"),
+        ("POST", "/api/v1/batches"),
+        ("POST", "/api/v1/archives/book/notify"),
+        ("PUT", "/api/v1/holds/lane/x"),
+        ("POST", "/api/v1/jobs/1/hold"),
+    ):
         for type_ in ("application/json", "application/json; charset=utf-8", "application/merge-patch+json"):
             answer = client.request(method, path, content=body, headers={"Content-Type": type_})
             assert (answer.status_code, answer.json()["code"]) == (400, code), (method, path, type_)

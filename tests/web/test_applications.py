@@ -448,8 +448,10 @@ def test_the_proof_of_an_event_is_one_that_others_can_check(own: House, tmp_path
     public = str(own.site.options.keeping.keys[0])
     done = subprocess.run(
         [sys.executable, str(verifier), str(tmp_path / "proof.json"), "--key", public],
-        capture_output=True, text=True, timeout=60,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     for wrong, expected in (({}, 400), ({"subject": "job/1", "seq": "7"}, 404), ({"subject": "x", "seq": "a"}, 400)):
         assert client.get("/history/proof.json", params=wrong).status_code == expected

@@ -126,13 +126,17 @@ def test_the_picture_of_an_archive_is_drawn_without_scripts_in_light_and_dark(
     for scheme in ("light", "dark"):
         made.page.emulate_media(color_scheme=scheme)
         line = picture.locator("path.waits").first
-        seen[scheme] = [line.evaluate("path => getComputedStyle(path).stroke"),
-                        picture.locator("text").first.evaluate("text => getComputedStyle(text).fill")]  # fmt: skip
+        seen[scheme] = [
+            line.evaluate("path => getComputedStyle(path).stroke"),
+            picture.locator("text").first.evaluate("text => getComputedStyle(text).fill"),
+        ]
     assert "none" not in seen["light"] + seen["dark"]
     assert all(light != dark for light, dark in zip(seen["light"], seen["dark"], strict=True))
     assert picture.locator("path.waits").count() >= 4
-    assert all(box is not None and box["width"] + box["height"] > 10
-               for box in (line.bounding_box() for line in picture.locator("path.waits").all()))  # fmt: skip
+    assert all(
+        box is not None and box["width"] + box["height"] > 10
+        for box in (line.bounding_box() for line in picture.locator("path.waits").all())
+    )
     assert made.is_clean(url)
     made.context.close()
 

@@ -45,10 +45,20 @@ BODIES = {
 def address(path: str, house: House) -> str:
     """A route's path with something real in it."""
     names = {
-        "batch": str(house.maps), "job": str(house.papers + 3), "item": "ark:/99999/nothing", "name": "nightly",
-        "scope": "lane", "action": "nonsense", "number": "1", "signature": "0" * 40,
-        "channel": str(CHANNEL), "message": str(BEGAN), "archive": "book", "robot": "fixity", "attempt": "1",
-    }  # fmt: skip
+        "batch": str(house.maps),
+        "job": str(house.papers + 3),
+        "item": "ark:/99999/nothing",
+        "name": "nightly",
+        "scope": "lane",
+        "action": "nonsense",
+        "number": "1",
+        "signature": "0" * 40,
+        "channel": str(CHANNEL),
+        "message": str(BEGAN),
+        "archive": "book",
+        "robot": "fixity",
+        "attempt": "1",
+    }
     return re.sub(r"\{(\w+)(:\w+)?\}", lambda match: names[match[1]], path)
 
 

@@ -30,9 +30,12 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
         parent = opened.queue.submit_one(NewJob("parcel/all", open=1)).id
         for number in range(300):
             job = NewJob(
-                chance.choice(["parcel", "parcel/small", "letter"]), {"n": number}, lane=chance.choice("ab"),
-                collection=chance.choice(["maps", "papers", ""]), parent=parent if chance.random() < 0.5 else None,
-            )  # fmt: skip
+                chance.choice(["parcel", "parcel/small", "letter"]),
+                {"n": number},
+                lane=chance.choice("ab"),
+                collection=chance.choice(["maps", "papers", ""]),
+                parent=parent if chance.random() < 0.5 else None,
+            )
             opened.queue.submit_one(job)
         from custody.kernel.engine import Kind, Serving, Worker
         from custody.kernel.model.outcome import Failed, Hold, Passed

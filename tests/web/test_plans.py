@@ -37,11 +37,20 @@ PART = re.compile(r"\{(\w+)(?::\w+)?\}")
 SORTS = "USE TEMP B-TREE FOR ORDER BY"
 VALUES = {
     # what is put into each filter; the others get a word that matches nothing
-    "kind": ("parcel", "ingest/*", "nothing"), "state": ("failed", "held"), "ended": ("failed", "passed"),
-    "collection": ("papers", "nowhere"), "code": ("digest.mismatch",), "parent": ("1",), "limit": ("7",),
-    "before": ("40",), "after": ("1",), "subject": ("job/", "item/ark"), "type": ("object", "failed"),
-    "prefix": ("ark:",), "q": ("1", "loc1"),
-}  # fmt: skip
+    "kind": ("parcel", "ingest/*", "nothing"),
+    "state": ("failed", "held"),
+    "ended": ("failed", "passed"),
+    "collection": ("papers", "nowhere"),
+    "code": ("digest.mismatch",),
+    "parent": ("1",),
+    "limit": ("7",),
+    "before": ("40",),
+    "after": ("1",),
+    "subject": ("job/", "item/ark"),
+    "type": ("object", "failed"),
+    "prefix": ("ark:",),
+    "q": ("1", "loc1"),
+}
 KEPT = {
     # statement: why it may look at more, and what bounds it
     "counts": "kept at hand by the overview, renewed beside the requests",
@@ -138,11 +147,14 @@ def filled(postgres: Any) -> Iterator[str]:
     with open_store(url) as store:
         made = [
             NewJob(
-                f"parcel/{number % 3}", machine=WORK, state="done" if number < 3500 else "queued",
-                collection="maps" if number % 2 else "papers", parent=1 if number % 4 == 0 and number else None,
+                f"parcel/{number % 3}",
+                machine=WORK,
+                state="done" if number < 3500 else "queued",
+                collection="maps" if number % 2 else "papers",
+                parent=1 if number % 4 == 0 and number else None,
             )
             for number in range(4000)
-        ]  # fmt: skip
+        ]
         store.queue.submit(made, system("ada"))
         items = [NewItem(f"item-{n:05}", frozenset({"thing"}), "maps" if n % 2 else "") for n in range(2000)]
         store.records.put(items, [NewEvent(item.id, "seen") for item in items], "ada")
@@ -154,10 +166,18 @@ def filled(postgres: Any) -> Iterator[str]:
 
 
 ASKED = [
-    Filter(), Filter(kind="parcel/1"), Filter(state="done"), Filter(ended="failed"), Filter(code="c1"),
-    Filter(collection="maps"), Filter(collection="rare", state="done"), Filter(lane="x"), Filter(parent=1),
-    Filter(parent=1, ended="failed"), Filter(kind="parcel/*", collection="maps", lane="x"),
-]  # fmt: skip
+    Filter(),
+    Filter(kind="parcel/1"),
+    Filter(state="done"),
+    Filter(ended="failed"),
+    Filter(code="c1"),
+    Filter(collection="maps"),
+    Filter(collection="rare", state="done"),
+    Filter(lane="x"),
+    Filter(parent=1),
+    Filter(parent=1, ended="failed"),
+    Filter(kind="parcel/*", collection="maps", lane="x"),
+]
 
 
 def test_postgresql_walks_too(filled: str) -> None:

@@ -59,8 +59,12 @@ def test_no_request_that_the_description_allows_is_a_surprise(tried: House) -> N
 
         test = given(case=operation.as_strategy())(attempt)  # type: ignore[attr-defined]
         settings(
-            max_examples=8, deadline=None, database=None, derandomize=True, phases=[Phase.generate],
+            max_examples=8,
+            deadline=None,
+            database=None,
+            derandomize=True,
+            phases=[Phase.generate],
             suppress_health_check=list(HealthCheck),
-        )(test)()  # fmt: skip
+        )(test)()
     assert statuses[200] > 20
     assert statuses[422] + statuses[404] + statuses[400] > 20

@@ -25,9 +25,13 @@ def program(folder: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]:
     env = {**os.environ, "PYTHONPATH": str(SOURCE), "PYTHONUNBUFFERED": "1", "CUSTODY_WHO": "ada"}
     env.pop("CUSTODY_STORE", None)
     process = subprocess.Popen(
-        [sys.executable, "-m", "custody", *arguments], cwd=folder, env=env, text=True, stdout=subprocess.PIPE,
+        [sys.executable, "-m", "custody", *arguments],
+        cwd=folder,
+        env=env,
+        text=True,
+        stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-    )  # fmt: skip
+    )
     try:
         yield process
     finally:

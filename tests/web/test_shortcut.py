@@ -72,7 +72,7 @@ def _ask(client: TestClient, kind: str, body: bytes, archive: str = "book", **he
         ("hook", b"", "book", {}, 202),  # it asks to look
         ("hook", b'{"revision": 1}' + b" " * (1 << 20), "book", {}, 413),
     ],
-)  # fmt: skip
+)
 def test_both_ways_answer_in_the_same_words(
     plain: House, who: str, body: bytes, archive: str, headers: dict[str, str], status: int
 ) -> None:

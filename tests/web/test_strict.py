@@ -82,9 +82,10 @@ def mistakes(spec: dict[str, Any], schema: dict[str, Any], where: str = "") -> I
 def _is(value: Any, kind: str) -> bool:
     if kind == "number":
         return type(value) in (int, float)
-    return type(value) is {
-        "string": str, "integer": int, "boolean": bool, "object": dict, "array": list, "null": type(None)
-    }[kind]  # fmt: skip
+    return (
+        type(value)
+        is {"string": str, "integer": int, "boolean": bool, "object": dict, "array": list, "null": type(None)}[kind]
+    )
 
 
 def test_a_value_of_another_type_is_refused_with_the_name_of_its_field(strict: House) -> None:

@@ -220,10 +220,13 @@ def test_a_token_can_be_made_to_give_less_and_keeps_its_secret(store: Store) -> 
 @pytest.mark.parametrize(
     ("roles", "collections", "archives"),
     [
-        (["admin"], ["maps"], []), (["operator"], ["*"], []), (["operator"], ["papers"], []),
-        (["hook"], ["maps"], ["book"]), (["depositor+", "admin@maps"], ["maps"], []),
+        (["admin"], ["maps"], []),
+        (["operator"], ["*"], []),
+        (["operator"], ["papers"], []),
+        (["hook"], ["maps"], ["book"]),
+        (["depositor+", "admin@maps"], ["maps"], []),
     ],
-)  # fmt: skip
+)
 def test_a_token_is_never_widened(store: Store, roles: list[str], collections: list[str], archives: list[str]) -> None:
     tokens = Tokens(store)
     made, _ = tokens.create("ada", ["operator"], ["maps"])

@@ -73,8 +73,10 @@ def test_a_working_copy_is_as_large_as_it_may_be_and_no_larger(
     archive.export(1, tmp_path / "whole", limits=Limits(files=8, bytes=600, depth=3))
     assert len(list((tmp_path / "whole/a/b").iterdir())) == 6
     tries = [
-        (Limits(files=7), "checkout_files"), (Limits(bytes=599), "checkout_bytes"), (Limits(depth=2), "checkout_depth"),
-    ]  # fmt: skip
+        (Limits(files=7), "checkout_files"),
+        (Limits(bytes=599), "checkout_bytes"),
+        (Limits(depth=2), "checkout_depth"),
+    ]
     for number, (limits, setting) in enumerate(tries):
         with pytest.raises(Refused) as refused:
             archive.export(1, tmp_path / f"out-{number}", limits=limits)

@@ -91,10 +91,14 @@ def put(archive: Archive, tmp_path: Path) -> int:
 @pytest.mark.parametrize(
     ("mode", "uid", "gid"),
     [
-        (0o700, OWNER, OWNER), (0o755, 0, 0), (0o750, 0, OWNER), (0o750, 0, SHARED), (0o550, OTHER, SHARED),
+        (0o700, OWNER, OWNER),
+        (0o755, 0, 0),
+        (0o750, 0, OWNER),
+        (0o750, 0, SHARED),
+        (0o550, OTHER, SHARED),
         (0o710, OWNER, OTHER),
     ],
-)  # fmt: skip
+)
 def test_a_hook_that_its_owner_may_run_by_whichever_group_is_asked(
     archive: Archive, tmp_path: Path, mode: int, uid: int, gid: int
 ) -> None:
@@ -107,11 +111,14 @@ def test_a_hook_that_its_owner_may_run_by_whichever_group_is_asked(
 @pytest.mark.parametrize(
     ("mode", "uid", "gid", "whose"),
     [
-        (0o700, 0, 0, "root:root"), (0o100, 0, 0, "root:root"), (0o750, 0, OTHER, f"root:gid {OTHER}"),
-        (0o070, OWNER, SHARED, f"ada:gid {SHARED}"), (0o677, OWNER, SHARED, f"ada:gid {SHARED}"),
+        (0o700, 0, 0, "root:root"),
+        (0o100, 0, 0, "root:root"),
+        (0o750, 0, OTHER, f"root:gid {OTHER}"),
+        (0o070, OWNER, SHARED, f"ada:gid {SHARED}"),
+        (0o677, OWNER, SHARED, f"ada:gid {SHARED}"),
         (0o745, OTHER, SHARED, f"uid {OTHER}:gid {SHARED}"),
     ],
-)  # fmt: skip
+)
 def test_a_hook_that_others_may_run_and_its_owner_may_not_is_no_leave_to_commit(
     archive: Archive, tmp_path: Path, mode: int, uid: int, gid: int, whose: str
 ) -> None:

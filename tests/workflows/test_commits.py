@@ -85,10 +85,17 @@ def test_lineage_that_somebody_else_has_written_means_nothing(one_desk: Desk) ->
 @pytest.mark.parametrize(
     "path",
     [
-        "x/.git/hooks/h", ".Git/config", "x/git~1/h", ".git./h", "x/.svn/entries", ".GIT", "x/.g\u200cit/h", ".ｇit/h",
+        "x/.git/hooks/h",
+        ".Git/config",
+        "x/git~1/h",
+        ".git./h",
+        "x/.svn/entries",
+        ".GIT",
+        "x/.g\u200cit/h",
+        ".ｇit/h",
         ".git::$INDEX_ALLOCATION/h",
     ],
-)  # fmt: skip
+)
 def test_what_a_tool_would_take_for_its_own_is_not_committed(archive: Archive, tmp_path: Path, path: str) -> None:
     work = tmp_path / "work"
     (work / path).parent.mkdir(parents=True)
@@ -326,10 +333,15 @@ def test_what_somebody_else_has_changed_since_is_not_undone(archive: Archive, tm
 @pytest.mark.parametrize(
     ("path", "code"),
     [
-        ("../outside.txt", "name.unsafe"), ("link.txt", "name.blocked"), ("folder/x.txt", "name.blocked"),
-        ("pipe", "name.blocked"), ("nothing.txt", "commit.path"), (".git/config", "commit.path"), ("", "name.unsafe"),
+        ("../outside.txt", "name.unsafe"),
+        ("link.txt", "name.blocked"),
+        ("folder/x.txt", "name.blocked"),
+        ("pipe", "name.blocked"),
+        ("nothing.txt", "commit.path"),
+        (".git/config", "commit.path"),
+        ("", "name.unsafe"),
     ],
-)  # fmt: skip
+)
 def test_nothing_outside_the_work_folder_can_be_committed(
     archive: Archive, tmp_path: Path, path: str, code: str
 ) -> None:

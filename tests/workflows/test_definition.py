@@ -145,21 +145,27 @@ FAULTS = [
     ("", YAML, ["1:1: the file is empty (a list of tasks, or a table with 'tasks')"]),
     ("# only a comment\n", YAML, ["1:1: the file is empty (a list of tasks, or a table with 'tasks')"]),
     ("just words", YAML, ["1:1: a list of tasks was expected (or a table with 'tasks')"]),
-    ("- name: a\n  depends: [b\n", YAML, [
-        "3:1: not valid YAML: expected ',' or ']', but got '<stream end>'"]),
-    ("- name: a\n\tdepends: b\n", YAML, [
-        "2:1: not valid YAML: found character '\\t' that cannot start any token"]),
+    ("- name: a\n  depends: [b\n", YAML, ["3:1: not valid YAML: expected ',' or ']', but got '<stream end>'"]),
+    ("- name: a\n\tdepends: b\n", YAML, ["2:1: not valid YAML: found character '\\t' that cannot start any token"]),
     ("- name: a\n---\n- name: b\n", YAML, ["2:1: a second document begins here (one file, one workflow)"]),
     ("%YAML 1.1\n---\n- name: a\n", YAML, ["2:1: directives are not allowed"]),
-    ("- name: &n a\n- name: b\n  depends: *n\n", YAML, [
-        "1:9: anchors and aliases are not allowed (write it out)",
-        "3:12: anchors and aliases are not allowed (write it out)",
-        "3:12: '' is not a task (a name, PREV, PREV:name or COMMIT)",
-    ]),
-    ("- name: !!python/object/apply:os.system [id]\n", YAML, [
-        "1:9: tags such as 'tag:yaml.org,2002:python/object/apply:os.system' are not allowed",
-        "1:9: text was expected",
-    ]),
+    (
+        "- name: &n a\n- name: b\n  depends: *n\n",
+        YAML,
+        [
+            "1:9: anchors and aliases are not allowed (write it out)",
+            "3:12: anchors and aliases are not allowed (write it out)",
+            "3:12: '' is not a task (a name, PREV, PREV:name or COMMIT)",
+        ],
+    ),
+    (
+        "- name: !!python/object/apply:os.system [id]\n",
+        YAML,
+        [
+            "1:9: tags such as 'tag:yaml.org,2002:python/object/apply:os.system' are not allowed",
+            "1:9: text was expected",
+        ],
+    ),
     ("- name: a\n  name: b\n", YAML, ["2:3: 'name' is given twice (first in line 1)"]),
     ("- name: a\n  ? [x]\n  : y\n", YAML, ["2:5: a key must be plain text"]),
     ("- " * 40 + "x", YAML, ["1:65: nested more than 32 deep"]),
@@ -171,7 +177,7 @@ FAULTS = [
     ('[{"name": NaN}]', JSON, ["1:11: not valid JSON: a value was expected"]),
     ('[{"name": "a"}] x', JSON, ["1:17: not valid JSON: something follows the value"]),
     ('[{"name": "\\ud800"}]', JSON, ["1:11: not valid JSON: half a character"]),
-    ('\ufeff[]', JSON, ["1:1: the file begins with a byte order mark (save it as plain UTF-8)"]),
+    ("\ufeff[]", JSON, ["1:1: the file begins with a byte order mark (save it as plain UTF-8)"]),
     ('[{"name": "a", "name": "b"}]', JSON, ["1:16: 'name' is given twice (first in line 1)"]),
     # Files.
     ("on: commit\ntasks: []\n", YAML, ["1:1: unknown key 'on' (did you mean 'when'?)"]),
@@ -187,44 +193,60 @@ FAULTS = [
     # Tasks.
     ("- depends: PREV\n", YAML, ["1:3: a task needs a name"]),
     ("- name: a:b\n", YAML, ["1:9: 'a:b' is not a name (letters, digits, '.', '_', '-'; up to 128)"]),
-    ("- name: _definition\n", YAML, [
-        "1:9: '_definition' is not a name (letters, digits, '.', '_', '-'; up to 128)"]),
+    ("- name: _definition\n", YAML, ["1:9: '_definition' is not a name (letters, digits, '.', '_', '-'; up to 128)"]),
     ("- name: PREV\n", YAML, ["1:9: PREV is reserved"]),
-    ("- name: COMMIT\n  depends: [a]\n- name: a\n", YAML, [
-        "2:13: COMMIT can only wait for earlier revisions (write PREV:a)"]),
+    (
+        "- name: COMMIT\n  depends: [a]\n- name: a\n",
+        YAML,
+        ["2:13: COMMIT can only wait for earlier revisions (write PREV:a)"],
+    ),
     ("- name: COMMIT\n  command: x\n", YAML, ["2:3: COMMIT has only 'depends'"]),
-    ("- name: a\n- name: a\n", YAML, [
-        "2:3: there are two tasks named 'a' (the other is at _workflows/main.yaml:1:3)"]),
+    ("- name: a\n- name: a\n", YAML, ["2:3: there are two tasks named 'a' (the other is at _workflows/main.yaml:1:3)"]),
     ("- name: a\n  command: x\n  script: y\n", YAML, ["3:11: a task has a command or a script, not both"]),
-    ("- name: a\n  command: x\n  shell: bash\n", YAML, [
-        "3:10: a shell needs a script (a command is run without one)"]),
+    ("- name: a\n  command: x\n  shell: bash\n", YAML, ["3:10: a shell needs a script (a command is run without one)"]),
     ("- name: a\n  image: b:1\n", YAML, ["2:10: 'image' needs a command or a script"]),
     # Edges.
     ("- name: a\n  depends: [b]\n", YAML, ["2:13: there is no task named 'b' (there are: a)"]),
     ("- name: a\n  depends: [a]\n", YAML, ["2:13: a depends on itself (write PREV for the earlier one)"]),
     ("- name: a\n  depends: [PREV, PREV:a]\n", YAML, ["2:19: a depends on PREV twice"]),
-    ("- name: a\n  depends: ['PREV:']\n", YAML, [
-        "2:13: 'PREV:' is not a task (a name, PREV, PREV:name or COMMIT)"]),
-    ("- name: a\n  depends: [PREV:PREV]\n", YAML, [
-        "2:13: 'PREV:PREV' is not a task (a name, PREV, PREV:name or COMMIT)"]),
+    ("- name: a\n  depends: ['PREV:']\n", YAML, ["2:13: 'PREV:' is not a task (a name, PREV, PREV:name or COMMIT)"]),
+    (
+        "- name: a\n  depends: [PREV:PREV]\n",
+        YAML,
+        ["2:13: 'PREV:PREV' is not a task (a name, PREV, PREV:name or COMMIT)"],
+    ),
     ("- name: a\n  depends: [{if: finished}]\n", YAML, ["2:13: 'task' is missing or wrong"]),
-    ("- name: a\n  depends: [{task: PREV, if: never}]\n", YAML, [
-        "2:30: 'never' is not one of success, finished, failure"]),
+    (
+        "- name: a\n  depends: [{task: PREV, if: never}]\n",
+        YAML,
+        ["2:30: 'never' is not one of success, finished, failure"],
+    ),
     ("- name: a\n  cancels: [a]\n", YAML, ["2:13: a cancels itself (write PREV for the earlier ones)"]),
     ("- name: a\n  cancels: [COMMIT]\n", YAML, ["2:13: COMMIT cannot be canceled"]),
     ("- name: a\n  cancels: [b]\n", YAML, ["2:13: there is no task named 'b' (there are: a)"]),
     ("- name: a\n  depends: PREV\n  cancels: PREV\n", YAML, ["3:12: a both depends on PREV and cancels it"]),
-    ("- name: a\n- name: b\n  depends: a\n- name: c\n  depends: b\n  cancels: a\n", YAML, [
-        "6:12: c cancels a, which must have ended before it starts"]),
-    ("- name: a\n  depends: b\n- name: b\n  cancels: a\n", YAML, [
-        "4:12: b cancels a, which waits for b: it would never run"]),
-    ("- name: a\n  depends: b\n- name: b\n  depends: c\n- name: c\n  depends: a\n", YAML, [
-        "1:3: these tasks wait for each other: a → b → c → a"]),
-    ("- {name: a, depends: b}\n- {name: b, depends: a}\n- {name: c, depends: d}\n- {name: d, depends: c}\n"
-     "- {name: e, depends: [a, d]}\n", YAML, [
-        "1:3: these tasks wait for each other: a → b → a",
-        "3:3: these tasks wait for each other: c → d → c"]),
-]  # fmt: skip
+    (
+        "- name: a\n- name: b\n  depends: a\n- name: c\n  depends: b\n  cancels: a\n",
+        YAML,
+        ["6:12: c cancels a, which must have ended before it starts"],
+    ),
+    (
+        "- name: a\n  depends: b\n- name: b\n  cancels: a\n",
+        YAML,
+        ["4:12: b cancels a, which waits for b: it would never run"],
+    ),
+    (
+        "- name: a\n  depends: b\n- name: b\n  depends: c\n- name: c\n  depends: a\n",
+        YAML,
+        ["1:3: these tasks wait for each other: a → b → c → a"],
+    ),
+    (
+        "- {name: a, depends: b}\n- {name: b, depends: a}\n- {name: c, depends: d}\n- {name: d, depends: c}\n"
+        "- {name: e, depends: [a, d]}\n",
+        YAML,
+        ["1:3: these tasks wait for each other: a → b → a", "3:3: these tasks wait for each other: c → d → c"],
+    ),
+]
 
 
 @pytest.mark.proves("H1")
@@ -267,7 +289,7 @@ VALUES = [
     ("image: x@sha256:12", "'x@sha256:12' is not the name of an image"),
     ("grace: ~", "'grace' has no value"),
     ("comand: x", "unknown key 'comand' (did you mean 'command'?)"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.proves("H1")
@@ -301,8 +323,20 @@ def test_a_shell_is_one_of_those_we_know(written: str) -> None:
     assert "is not one of sh, bash" in fault
 
 
-CRONS = ["* * * *", "* * * * * *", "60 * * * *", "0 0 30 2 *", "*/0 * * * *", "5-1 * * * *", "@daily",
-         "x * * * *", "0 0 31 4,6,9,11 *", "1" * 200, "", "0 0 * * 9"]  # fmt: skip
+CRONS = [
+    "* * * *",
+    "* * * * * *",
+    "60 * * * *",
+    "0 0 30 2 *",
+    "*/0 * * * *",
+    "5-1 * * * *",
+    "@daily",
+    "x * * * *",
+    "0 0 31 4,6,9,11 *",
+    "1" * 200,
+    "",
+    "0 0 * * 9",
+]
 
 
 @pytest.mark.proves("H1")
@@ -321,24 +355,33 @@ def test_a_time_zone_must_exist(zone: str) -> None:
 
 
 def test_all_faults_are_told_at_once_in_the_order_of_the_files() -> None:
-    found = read({
-        "_workflows/b.yaml": b"- name: x\n  depends: [y, z]\n  timeout: soon\n  oops: 1\n",
-        "_workflows/a.json": b'[{"name": "x", "command": "y", "retries": -1}]',
-    }).faults  # fmt: skip
+    found = read(
+        {
+            "_workflows/b.yaml": b"- name: x\n  depends: [y, z]\n  timeout: soon\n  oops: 1\n",
+            "_workflows/a.json": b'[{"name": "x", "command": "y", "retries": -1}]',
+        }
+    ).faults
     assert [(fault.file[-6:], fault.line, fault.column) for fault in found] == [
-        ("a.json", 1, 43), ("b.yaml", 1, 3), ("b.yaml", 2, 13), ("b.yaml", 2, 16), ("b.yaml", 3, 12),
-        ("b.yaml", 3, 12), ("b.yaml", 4, 3),
-    ]  # fmt: skip
+        ("a.json", 1, 43),
+        ("b.yaml", 1, 3),
+        ("b.yaml", 2, 13),
+        ("b.yaml", 2, 16),
+        ("b.yaml", 3, 12),
+        ("b.yaml", 3, 12),
+        ("b.yaml", 4, 3),
+    ]
 
 
 def test_tasks_of_several_commit_files_know_each_other_and_others_do_not() -> None:
     index = b"- name: index\n"
     pdf = b"- name: pdf\n  depends: index\n"
     assert read({"_workflows/a.yaml": index, "_workflows/b.yaml": pdf}).faults == ()
-    (fault,) = read({
-        "_workflows/a.yaml": index,
-        "_workflows/b.yaml": b"when: manual\ntasks:\n- name: pdf\n  depends: index\n",
-    }).faults  # fmt: skip
+    (fault,) = read(
+        {
+            "_workflows/a.yaml": index,
+            "_workflows/b.yaml": b"when: manual\ntasks:\n- name: pdf\n  depends: index\n",
+        }
+    ).faults
     assert fault.message == "there is no task named 'index'"
 
 
@@ -348,8 +391,9 @@ def test_bytes_that_are_not_text_are_told_with_their_place() -> None:
 
 
 def test_many_tasks_are_compared_quickly_and_too_many_are_refused() -> None:
-    chain = "".join(f"- {{name: t{n}, depends: [{', '.join(f't{m}' for m in range(max(0, n - 5), n))}]}}\n"
-                    for n in range(1000))  # fmt: skip
+    chain = "".join(
+        f"- {{name: t{n}, depends: [{', '.join(f't{m}' for m in range(max(0, n - 5), n))}]}}\n" for n in range(1000)
+    )
     began = time.thread_time()
     found = read({YAML: chain.encode()})
     lint(found)
@@ -387,11 +431,16 @@ def test_valid_json_is_never_called_invalid(value: object, indent: int) -> None:
 @pytest.mark.parametrize(
     ("path", "expected"),
     [
-        ("_workflows/a.yaml", True), ("/_workflows/a.json", True), ("_workflows/a.yml", False),
-        ("_workflows/sub/a.yaml", False), ("_workflows/.a.yaml", False), ("a.yaml", False),
-        ("x/_workflows/a.yaml", False), ("_workflows/a.yaml.bak", False),
+        ("_workflows/a.yaml", True),
+        ("/_workflows/a.json", True),
+        ("_workflows/a.yml", False),
+        ("_workflows/sub/a.yaml", False),
+        ("_workflows/.a.yaml", False),
+        ("a.yaml", False),
+        ("x/_workflows/a.yaml", False),
+        ("_workflows/a.yaml.bak", False),
     ],
-)  # fmt: skip
+)
 def test_only_files_directly_in_the_folder_are_workflows(path: str, expected: bool) -> None:
     assert is_workflow_file(path) is expected
 
@@ -409,22 +458,30 @@ def test_the_hash_changes_with_content_and_name_and_nothing_else() -> None:
 REMARKS = [
     ("- name: a\n", ["1:3: a runs nothing (it only joins the tasks it depends on)"]),
     ("[]", ["1:1: there are no tasks in this file"]),
-    ("- {name: a, command: x, depends: 'PREV:gone'}", [
-        "1:34: no task is named 'gone' now (an earlier revision may have one)"]),
-    ("- {name: a, command: x, image: pandoc/latex}", [
-        "1:3: the image pandoc/latex may change (name a version, or better a digest)"]),
-    ("- {name: a, command: x, image: 'r.example.org:5000/p:latest'}", [
-        "1:3: the image r.example.org:5000/p:latest may change (name a version, or better a digest)"]),
+    (
+        "- {name: a, command: x, depends: 'PREV:gone'}",
+        ["1:34: no task is named 'gone' now (an earlier revision may have one)"],
+    ),
+    (
+        "- {name: a, command: x, image: pandoc/latex}",
+        ["1:3: the image pandoc/latex may change (name a version, or better a digest)"],
+    ),
+    (
+        "- {name: a, command: x, image: 'r.example.org:5000/p:latest'}",
+        ["1:3: the image r.example.org:5000/p:latest may change (name a version, or better a digest)"],
+    ),
     ("- {name: a, command: x, image: 'r.example.org:5000/p:1.2'}", []),
-    ("- {name: a, command: x, cancels: PREV, blocking: true}", [
-        "1:3: a is blocking and cancels PREV (the next commit waits for it, so it is never replaced)"]),
-    ('- {name: a, script: "x\\r\\ny"}', [
-        "1:3: the script of a has Windows line endings (most shells trip over them)"]),
-    ("- {name: a, command: x}\n- {name: b, command: x, depends: a}\n"
-     "- {name: c, command: x, depends: [a, b]}\n", [
-        "3:35: c need not name a (b waits for it already)"]),
+    (
+        "- {name: a, command: x, cancels: PREV, blocking: true}",
+        ["1:3: a is blocking and cancels PREV (the next commit waits for it, so it is never replaced)"],
+    ),
+    ('- {name: a, script: "x\\r\\ny"}', ["1:3: the script of a has Windows line endings (most shells trip over them)"]),
+    (
+        "- {name: a, command: x}\n- {name: b, command: x, depends: a}\n- {name: c, command: x, depends: [a, b]}\n",
+        ["3:35: c need not name a (b waits for it already)"],
+    ),
     ("- {name: a, command: x, depends: {task: PREV, if: failure}}", ["1:34: a runs only if PREV has failed"]),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("text", "expected"), REMARKS, ids=[repr(text[:40]) for text, _ in REMARKS])

@@ -32,10 +32,13 @@ def concluded(tmp_path: Path, end: End, facts: dict[str, Any] | None = None) -> 
 @pytest.mark.parametrize(
     ("reason", "code", "again"),
     [
-        (TIMEOUT, "task.timeout", False), (MEMORY, "task.memory", False), (DISK, "task.disk", False),
-        (LOST, "task.lost", True), (LEASE, "task.stopped", True),
+        (TIMEOUT, "task.timeout", False),
+        (MEMORY, "task.memory", False),
+        (DISK, "task.disk", False),
+        (LOST, "task.lost", True),
+        (LEASE, "task.stopped", True),
     ],
-)  # fmt: skip
+)
 def test_a_task_that_was_killed_says_of_what_and_one_that_fills_the_disk_does_not_do_so_again_and_again(
     tmp_path: Path, reason: str, code: str, again: bool
 ) -> None:

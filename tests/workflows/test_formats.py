@@ -32,21 +32,54 @@ def extension(number: int, line: str) -> str:
 
 
 KNOWN = [
-    version("0"), version("1"), version("-1"), version("0x1"), version(" 1 "), version('"1"'), version("1 # one"), "", "[core]\n", "core\n",
-    extension(0, "noop = x"), extension(1, "noop = x"), extension(1, "noop-v1 = x"), extension(1, "objectformat = sha1"),
-    extension(1, "ObjectFormat = sha1"), extension(0, "worktreeconfig = true"), extension(1, "worktreeconfig = true"),
-    extension(0, "preciousobjects = true"), extension(1, "preciousobjects = true"), extension(0, "unknown = 1"),
-    version("99") + version("0"), '[remote "repositoryformatversion = 99"]\n\turl = x\n',
-    '[core "x"]\n\trepositoryformatversion = 99\n', "; repositoryformatversion = 99\n[core]\n",
-    "[alias]\n\tx = \"a # b\" ; c\n\ty = \\\n99\n",
-]  # fmt: skip
+    version("0"),
+    version("1"),
+    version("-1"),
+    version("0x1"),
+    version(" 1 "),
+    version('"1"'),
+    version("1 # one"),
+    "",
+    "[core]\n",
+    "core\n",
+    extension(0, "noop = x"),
+    extension(1, "noop = x"),
+    extension(1, "noop-v1 = x"),
+    extension(1, "objectformat = sha1"),
+    extension(1, "ObjectFormat = sha1"),
+    extension(0, "worktreeconfig = true"),
+    extension(1, "worktreeconfig = true"),
+    extension(0, "preciousobjects = true"),
+    extension(1, "preciousobjects = true"),
+    extension(0, "unknown = 1"),
+    version("99") + version("0"),
+    '[remote "repositoryformatversion = 99"]\n\turl = x\n',
+    '[core "x"]\n\trepositoryformatversion = 99\n',
+    "; repositoryformatversion = 99\n[core]\n",
+    '[alias]\n\tx = "a # b" ; c\n\ty = \\\n99\n',
+]
 UNKNOWN = [
-    version("2"), version("99"), version("abc"), version(""), version("1k"), version("0") + version("99"), "[core\n",
-    "[core] repositoryformatversion = 99\n", "[core]\n\trepositoryformatversion = \\\n99\n", "[CORE]\nRepositoryFormatVersion=2",
-    "[core]\n\tx = \"a\n", "[core]\n\tx = a\\q\n", extension(0, "noop-v1 = x"), extension(0, "objectformat = sha1"),
-    extension(0, "objectformat = sha256"), extension(1, "objectformat = md5"), extension(1, "unknown = 1"),
-    extension(1, "unknown"), extension(1, "refstorage = reftable"), extension(1, "compatobjectformat = sha256"),
-]  # fmt: skip
+    version("2"),
+    version("99"),
+    version("abc"),
+    version(""),
+    version("1k"),
+    version("0") + version("99"),
+    "[core\n",
+    "[core] repositoryformatversion = 99\n",
+    "[core]\n\trepositoryformatversion = \\\n99\n",
+    "[CORE]\nRepositoryFormatVersion=2",
+    '[core]\n\tx = "a\n',
+    "[core]\n\tx = a\\q\n",
+    extension(0, "noop-v1 = x"),
+    extension(0, "objectformat = sha1"),
+    extension(0, "objectformat = sha256"),
+    extension(1, "objectformat = md5"),
+    extension(1, "unknown = 1"),
+    extension(1, "unknown"),
+    extension(1, "refstorage = reftable"),
+    extension(1, "compatobjectformat = sha256"),
+]
 OURS = {  # where we know better than the git that may be installed
     extension(0, "refstorage = reftable"): "archive.format",  # git before 2.45 does not know it, and reads on
     extension(0, "refstorage = files"): "archive.format",
@@ -154,17 +187,22 @@ def changed(file: str, text: str | None) -> Callable[[Path], None]:
 @pytest.mark.parametrize(
     ("file", "text", "words"),
     [
-        ("HEAD", "TIP\n", ""), ("HEAD", "ref: refs/heads/unborn\n", ""), ("HEAD", "junk\n", "its HEAD names neither"),
-        ("HEAD", "", "its HEAD names neither"), ("HEAD", "ref: main\n", "its HEAD names neither"),
+        ("HEAD", "TIP\n", ""),
+        ("HEAD", "ref: refs/heads/unborn\n", ""),
+        ("HEAD", "junk\n", "its HEAD names neither"),
+        ("HEAD", "", "its HEAD names neither"),
+        ("HEAD", "ref: main\n", "its HEAD names neither"),
         ("HEAD", None, "there is no repository here"),
-        ("shallow", "TIP\n", "it is shallow"), ("info/grafts", "TIP\n", ""), ("refs/replace/TIP", "TIP\n", ""),
+        ("shallow", "TIP\n", "it is shallow"),
+        ("info/grafts", "TIP\n", ""),
+        ("refs/replace/TIP", "TIP\n", ""),
         ("objects/info/alternates", "/nowhere\n", "it borrows objects of another repository"),
         ("objects/info/alternates", "../../other.git/objects\n", "it borrows objects of another repository"),
         ("objects/info/alternates", "../objects\n", "it borrows objects of another repository"),
         ("objects/info/http-alternates", "http://127.0.0.1:1/objects\n", ""),
         ("commondir", "../x\n", "it is the folder of a worktree"),
     ],
-)  # fmt: skip
+)
 def test_each_state_of_a_git_repository_is_read_or_refused_in_words(
     own_store: Store, proj_git: GitRepository, tip: str, file: str, text: str | None, words: str
 ) -> None:
@@ -205,20 +243,32 @@ DB = "8\nlayout sharded 1000\naddressing logical\n"
 @pytest.mark.parametrize(
     ("file", "text", "words"),
     [
-        ("format", "99\n", "its format is '99', and we know 3 and 5"), ("format", "6\n", "its format is '6'"),
-        ("format", "2\n", "its format is '2'"), ("format", "abc\n", "its format is 'abc'"), ("format", "\n", "its format is ''"),
-        ("format", "3\n", ""), ("format", "5\n", ""), ("db/format", DB, ""),
+        ("format", "99\n", "its format is '99', and we know 3 and 5"),
+        ("format", "6\n", "its format is '6'"),
+        ("format", "2\n", "its format is '2'"),
+        ("format", "abc\n", "its format is 'abc'"),
+        ("format", "\n", "its format is ''"),
+        ("format", "3\n", ""),
+        ("format", "5\n", ""),
+        ("db/format", DB, ""),
         ("db/format", DB.replace("8", "99"), "the format of its db is '99', and we know 1 to 8"),
-        ("db/format", DB.replace("8", "9"), "the format of its db is '9'"), ("db/format", DB.replace("8", "0"), "the format of its db is '0'"),
-        ("db/format", DB.replace("8", "abc"), "the format of its db is 'abc'"), ("db/format", DB.replace("8", ""), "the format of its db is ''"),
+        ("db/format", DB.replace("8", "9"), "the format of its db is '9'"),
+        ("db/format", DB.replace("8", "0"), "the format of its db is '0'"),
+        ("db/format", DB.replace("8", "abc"), "the format of its db is 'abc'"),
+        ("db/format", DB.replace("8", ""), "the format of its db is ''"),
         ("db/format", DB.replace("sharded 1000", "odd"), "its db has an option that we do not know: 'layout odd'"),
         ("db/format", DB.replace("logical", "odd"), "its db has an option that we do not know: 'addressing odd'"),
         ("db/format", "8\nunknown thing\n", "its db has an option that we do not know: 'unknown thing'"),
         ("db/fsfs.conf", "[odd\n", "a setting of the repository cannot be read: db/fsfs.conf"),
-        ("db/fsfs.conf", "[rep-sharing]\nenable-rep-sharing = odd\n", "a setting of the repository is none: db/fsfs.conf"),
-        ("db/fsfs.conf", "", ""), ("db/fs-type", "fsx\n", "its file system is 'fsx'"),
+        (
+            "db/fsfs.conf",
+            "[rep-sharing]\nenable-rep-sharing = odd\n",
+            "a setting of the repository is none: db/fsfs.conf",
+        ),
+        ("db/fsfs.conf", "", ""),
+        ("db/fs-type", "fsx\n", "its file system is 'fsx'"),
     ],
-)  # fmt: skip
+)
 def test_a_subversion_repository_is_read_where_subversion_reads_it(
     own_store: Store, proj_svn: SvnRepository, file: str, text: str, words: str
 ) -> None:

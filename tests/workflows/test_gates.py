@@ -139,9 +139,15 @@ Prepare = Callable[[Path, str, Path], None]
 ASKED: list[Prepare] = [own, another_name, another_name_in_full]
 PASSED_BY: list[Prepare] = [linked, linked_twice, linked_within, folder_linked]
 GIT_ONLY: list[Prepare] = [
-    hooks_path, hooks_path_relative, hooks_path_at_home, hooks_path_included, hooks_path_included_within,
-    hooks_path_of_the_user, hooks_path_included_by_the_user, hooks_path_of_the_machine,
-]  # fmt: skip
+    hooks_path,
+    hooks_path_relative,
+    hooks_path_at_home,
+    hooks_path_included,
+    hooks_path_included_within,
+    hooks_path_of_the_user,
+    hooks_path_included_by_the_user,
+    hooks_path_of_the_machine,
+]
 
 
 def put(archive: Archive, tmp_path: Path) -> int:
@@ -176,9 +182,13 @@ def really_pushed(repository: GitRepository) -> bool:
 @pytest.mark.parametrize("name", GIT_GATES)
 @pytest.mark.parametrize("prepare", [*ASKED, *PASSED_BY, *GIT_ONLY], ids=lambda each: each.__name__)
 def test_no_commit_of_a_task_passes_a_gate_of_a_git_repository(
-    git_archive: GitArchive, proj_git: GitRepository, tmp_path: Path, prepare: Prepare, name: str,
+    git_archive: GitArchive,
+    proj_git: GitRepository,
+    tmp_path: Path,
+    prepare: Prepare,
+    name: str,
     monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
+) -> None:
     monkeypatch.setenv("GIT_CONFIG_SYSTEM", "/dev/null")
     prepare(proj_git.path, name, tmp_path / "shared")
     assert not really_pushed(proj_git), "git itself asks this gate"

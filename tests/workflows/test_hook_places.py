@@ -102,9 +102,14 @@ def test_it_is_written_where_git_will_look_in_the_repository(
 
 @pytest.mark.parametrize("whose", ["repository", "user", "machine"])
 def test_it_is_not_called_installed_where_git_looks_elsewhere(
-    repository: Path, own_store: Store, tmp_path: Path, home: Path, heard: Callable[[], bool], whose: str,
+    repository: Path,
+    own_store: Store,
+    tmp_path: Path,
+    home: Path,
+    heard: Callable[[], bool],
+    whose: str,
     monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
+) -> None:
     place = tmp_path / "shared"
     place.mkdir()
     file = {"repository": repository / "config", "user": home / ".gitconfig", "machine": tmp_path / "gitconfig"}[whose]

@@ -26,8 +26,11 @@ class Listener:
     def __init__(self, folder: Path, then: str = "exit 0") -> None:
         self.heard = folder / "heard"
         self.script = folder / "it's a listener"
-        self.script.write_text(f'#!/bin/sh\nenv > "{folder}/env"\n{then}\n' if then != "exit 0" else
-                               f'#!/bin/sh\nenv > "{folder}/env"\necho "$@" >> "{self.heard}"\n')  # fmt: skip
+        self.script.write_text(
+            f'#!/bin/sh\nenv > "{folder}/env"\n{then}\n'
+            if then != "exit 0"
+            else f'#!/bin/sh\nenv > "{folder}/env"\necho "$@" >> "{self.heard}"\n'
+        )
         self.script.chmod(0o755)
         self.command = (str(self.script), "proj")
 

@@ -79,9 +79,12 @@ def test_an_image_that_nobody_allowed_or_that_is_not_there_is_told_and_never_pul
     docked.notify(1)
     with docked.working():
         until(lambda: docked.task(1, "a").ended)
-        until(lambda: "is not on this machine" in str(
-            [event.detail for event in docked.store.records.events(docked.task(1, "b").subject)]
-        ))  # fmt: skip
+        until(
+            lambda: (
+                "is not on this machine"
+                in str([event.detail for event in docked.store.records.events(docked.task(1, "b").subject)])
+            )
+        )
     assert docked.task(1, "a").code == "image.refused"
 
 

@@ -57,10 +57,13 @@ ONLY_FIRST = "- name: first\n  script: echo first\n"
 @pytest.mark.parametrize(
     ("what", "second", "told"),
     [
-        ("failed", "waiting", "blocked by job"), ("cancelled", "waiting", "blocked by job"),
-        ("superseded", "done", ""), ("skipped", "done", ""), ("absent", "done", ""),
+        ("failed", "waiting", "blocked by job"),
+        ("cancelled", "waiting", "blocked by job"),
+        ("superseded", "done", ""),
+        ("skipped", "done", ""),
+        ("absent", "done", ""),
     ],
-)  # fmt: skip
+)
 def test_how_the_earlier_one_ended_decides_over_three_revisions(
     one_desk: Desk, what: str, second: str, told: str
 ) -> None:
@@ -209,9 +212,13 @@ def test_a_paused_archive_starts_nothing_in_any_lane_until_it_goes_on(one_desk: 
     }
     ends = {name: job.ended for name, job in jobs.items()}
     assert ends == {
-        ("proj", "COMMIT", 1): "passed", ("proj", "slow", 1): None, ("proj", "fast", 1): None, ("proj", "COMMIT", 2): None,
-        ("other", "COMMIT", 1): "passed", ("other", "a", 1): "passed",
-    }  # fmt: skip
+        ("proj", "COMMIT", 1): "passed",
+        ("proj", "slow", 1): None,
+        ("proj", "fast", 1): None,
+        ("proj", "COMMIT", 2): None,
+        ("other", "COMMIT", 1): "passed",
+        ("other", "a", 1): "passed",
+    }
     (reason,) = one_desk.store.queue.why(jobs["proj", "slow", 1].id)
     assert "the disk is changed" in reason.text
     assert "goes on" in CliRunner().invoke(app, ["release", "proj", *url]).output

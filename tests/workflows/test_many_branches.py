@@ -200,8 +200,12 @@ def test_updates_come_in_the_order_of_the_pushes() -> None:
         return found
 
     assert taken([("m", "2", "3"), ("m", "1", "2"), ("b", "000", "x"), ("b", "x", "0000"), ("b", "00", "y")]) == [
-        ("m", "2"), ("m", "3"), ("b", "x"), ("b", "0000"), ("b", "y"),
-    ]  # fmt: skip
+        ("m", "2"),
+        ("m", "3"),
+        ("b", "x"),
+        ("b", "0000"),
+        ("b", "y"),
+    ]
     assert taken([("m", "8", "9"), ("m", "7", "8")]) == [("m", "9"), ("m", "8")], "what follows nothing comes as it is"
     many = [("c", str(number), str(number + 1)) for number in range(50_000, 0, -1)]
     begun = time.monotonic()

@@ -170,15 +170,40 @@ def test_a_grant_ends_with_the_archive(one_desk: Desk) -> None:
 
 
 PLACES = {
-    "data.example.org": "data.example.org:443", "DATA.example.org:8443": "data.example.org:8443", "*": "*:443",
-    "http://data.example.org": "http://data.example.org:80", "*.example.org": "*.example.org:443", "*:22": "*:22",
-    "10.1.2.3": "10.1.2.3:443", "[fd00::1]:443": "[fd00::1]:443", "http://*.example.org:8080": "http://*.example.org:8080",
-}  # fmt: skip
+    "data.example.org": "data.example.org:443",
+    "DATA.example.org:8443": "data.example.org:8443",
+    "*": "*:443",
+    "http://data.example.org": "http://data.example.org:80",
+    "*.example.org": "*.example.org:443",
+    "*:22": "*:22",
+    "10.1.2.3": "10.1.2.3:443",
+    "[fd00::1]:443": "[fd00::1]:443",
+    "http://*.example.org:8080": "http://*.example.org:8080",
+}
 NO_PLACES = [
-    "", "localhost", "*.org", "**.example.org", "a.*.example.org", "*example.org", "data.example.org:", "https://a.b",
-    "data.example.org:0", "data.example.org:99999", "data.example.org/x", "a b.c", "ada@data.example.org", "2130706433",
-    "0177.0.0.1", "*.10.0.0.1", "data.example.org.", "-x.example.org", "fd00::1", "http://", "http://a.b/c", "a..b",
-]  # fmt: skip
+    "",
+    "localhost",
+    "*.org",
+    "**.example.org",
+    "a.*.example.org",
+    "*example.org",
+    "data.example.org:",
+    "https://a.b",
+    "data.example.org:0",
+    "data.example.org:99999",
+    "data.example.org/x",
+    "a b.c",
+    "ada@data.example.org",
+    "2130706433",
+    "0177.0.0.1",
+    "*.10.0.0.1",
+    "data.example.org.",
+    "-x.example.org",
+    "fd00::1",
+    "http://",
+    "http://a.b/c",
+    "a..b",
+]
 
 
 @pytest.mark.parametrize("text", PLACES)
@@ -194,12 +219,20 @@ def test_what_is_no_place_is_refused(text: str) -> None:
 
 
 WRONG = {
-    "https://a.example.org": "only http:// is said", "a.example.org,b.example.org": "one host at a time",
-    "a.example.org:65536": "a number from 1 to 65535", "a.example.org:": "a number from 1 to 65535",
-    "a.example.org:022": "a number from 1 to 65535", "a.example.org.": "without the dot", "a.example.org/x": "no path",
-    "b\u00fccher.example.org": "xn-- form", "ada@a.example.org": "no user", "": "it is empty", "fd00::1": "name a host",
-    "a.*.example.org": "first label", "-x.example.org": "cannot be read",
-}  # fmt: skip
+    "https://a.example.org": "only http:// is said",
+    "a.example.org,b.example.org": "one host at a time",
+    "a.example.org:65536": "a number from 1 to 65535",
+    "a.example.org:": "a number from 1 to 65535",
+    "a.example.org:022": "a number from 1 to 65535",
+    "a.example.org.": "without the dot",
+    "a.example.org/x": "no path",
+    "b\u00fccher.example.org": "xn-- form",
+    "ada@a.example.org": "no user",
+    "": "it is empty",
+    "fd00::1": "name a host",
+    "a.*.example.org": "first label",
+    "-x.example.org": "cannot be read",
+}
 
 
 @pytest.mark.parametrize("text", WRONG)
@@ -209,12 +242,20 @@ def test_what_is_wrong_with_a_place_is_said(text: str) -> None:
 
 
 COVERED = [
-    ("data.example.org", "data.example.org", True), ("*.example.org", "data.example.org", True), ("*", "a.b", True),
-    ("*.example.org", "a.data.example.org", False), ("*.example.org", "example.org", False), ("*", "a.b:80", False),
-    ("data.example.org", "http://data.example.org:443", False), ("*.example.org", "*.example.org", True),
-    ("*.example.org", "*", False), ("*.example.org", "*.a.example.org", False), ("data.example.org", "*.example.org", False),
-    ("*.example.org", "evilexample.org", False), ("http://a.b", "a.b:80", False),
-]  # fmt: skip
+    ("data.example.org", "data.example.org", True),
+    ("*.example.org", "data.example.org", True),
+    ("*", "a.b", True),
+    ("*.example.org", "a.data.example.org", False),
+    ("*.example.org", "example.org", False),
+    ("*", "a.b:80", False),
+    ("data.example.org", "http://data.example.org:443", False),
+    ("*.example.org", "*.example.org", True),
+    ("*.example.org", "*", False),
+    ("*.example.org", "*.a.example.org", False),
+    ("data.example.org", "*.example.org", False),
+    ("*.example.org", "evilexample.org", False),
+    ("http://a.b", "a.b:80", False),
+]
 
 
 @pytest.mark.parametrize(("granted", "asked", "holds"), COVERED)
@@ -236,11 +277,25 @@ def test_the_rules_of_the_configuration_are_read_and_checked(tmp_path: Path) -> 
 
 
 INNERS = {
-    "0.0.0.0/0": False, "::/0": False, "127.0.0.0/8": False, "127.0.0.1/32": False, "0.0.0.0/32": False, "::1/128": False,
-    "169.254.0.0/16": False, "169.254.169.254/32": False, "168.63.129.16/32": False, "fe80::/64": False, "fd00:ec2::254/128": False,
-    "64:ff9b::/96": False, "::ffff:10.0.0.0/104": False, "0.0.0.0/1": False,
-    "10.0.0.0/8": True, "192.168.1.7/32": True, "fd00::/8": True, "100.64.0.0/10": True,
-}  # fmt: skip
+    "0.0.0.0/0": False,
+    "::/0": False,
+    "127.0.0.0/8": False,
+    "127.0.0.1/32": False,
+    "0.0.0.0/32": False,
+    "::1/128": False,
+    "169.254.0.0/16": False,
+    "169.254.169.254/32": False,
+    "168.63.129.16/32": False,
+    "fe80::/64": False,
+    "fd00:ec2::254/128": False,
+    "64:ff9b::/96": False,
+    "::ffff:10.0.0.0/104": False,
+    "0.0.0.0/1": False,
+    "10.0.0.0/8": True,
+    "192.168.1.7/32": True,
+    "fd00::/8": True,
+    "100.64.0.0/10": True,
+}
 
 
 @pytest.mark.parametrize("network", INNERS)

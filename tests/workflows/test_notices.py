@@ -48,13 +48,17 @@ def client(store: Store, role: str, collection: str = "proj") -> TestClient:
 @pytest.mark.parametrize(
     ("role", "collection", "body", "status", "last"),
     [
-        ("hook", "proj", {"revision": 3}, 202, 3), ("operator", "proj", {"revision": 3}, 202, 3),
-        ("hook", "other", {"revision": 3}, 404, 0), ("reader", "proj", {"revision": 3}, 403, 0),
-        ("depositor", "proj", {"revision": 3}, 403, 0), ("hook", "proj", {"revision": 0}, 422, 0),
-        ("hook", "proj", {"revision": "x"}, 422, 0), ("hook", "proj", {"revision": 1, "more": 1}, 422, 0),
+        ("hook", "proj", {"revision": 3}, 202, 3),
+        ("operator", "proj", {"revision": 3}, 202, 3),
+        ("hook", "other", {"revision": 3}, 404, 0),
+        ("reader", "proj", {"revision": 3}, 403, 0),
+        ("depositor", "proj", {"revision": 3}, 403, 0),
+        ("hook", "proj", {"revision": 0}, 422, 0),
+        ("hook", "proj", {"revision": "x"}, 422, 0),
+        ("hook", "proj", {"revision": 1, "more": 1}, 422, 0),
         ("hook", "proj", {}, 202, 2),
     ],
-)  # fmt: skip
+)
 def test_who_may_tell_of_what(
     store: Store, repository: Repository, role: str, collection: str, body: dict[str, Any], status: int, last: int
 ) -> None:
@@ -67,12 +71,18 @@ def test_who_may_tell_of_what(
 @pytest.mark.parametrize(
     ("how", "status"),
     [
-        ({}, 202), ({"content": b""}, 202), ({"content": b"", "headers": {"Content-Type": "application/json"}}, 202),
+        ({}, 202),
+        ({"content": b""}, 202),
+        ({"content": b"", "headers": {"Content-Type": "application/json"}}, 202),
         ({"content": b"", "headers": {"Content-Type": "application/x-www-form-urlencoded"}}, 202),  # curl -d ''
-        ({"json": {}}, 202), ({"json": {"revision": None}}, 202), ({"json": []}, 422), ({"content": b"look"}, 422),
-        ({"content": b" ", "headers": {"Content-Type": "application/json"}}, 400), ({"data": {"revision": "1"}}, 422),
+        ({"json": {}}, 202),
+        ({"json": {"revision": None}}, 202),
+        ({"json": []}, 422),
+        ({"content": b"look"}, 422),
+        ({"content": b" ", "headers": {"Content-Type": "application/json"}}, 400),
+        ({"data": {"revision": "1"}}, 422),
     ],
-)  # fmt: skip
+)
 def test_a_hook_that_sends_nothing_asks_to_look(
     store: Store, repository: Repository, how: dict[str, Any], status: int
 ) -> None:

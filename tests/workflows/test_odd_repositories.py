@@ -78,9 +78,14 @@ def everything(store: Store, system: str, place: Path, out: Path) -> list[str]:
     codes = []
     archive = GitArchive(place, store) if system == "git" else SvnArchive(str(place))
     for ask in (
-        archive.uuid, archive.youngest, lambda: archive.meta(1), lambda: archive.tree(1, ""),
-        lambda: archive.read(1, "data.txt"), lambda: archive.changed(1), lambda: archive.export(1, out),
-    ):  # fmt: skip
+        archive.uuid,
+        archive.youngest,
+        lambda: archive.meta(1),
+        lambda: archive.tree(1, ""),
+        lambda: archive.read(1, "data.txt"),
+        lambda: archive.changed(1),
+        lambda: archive.export(1, out),
+    ):
         try:
             ask()
         except (Unavailable, Refused) as error:
@@ -94,9 +99,19 @@ def blob(repository: GitRepository) -> str:
 
 
 GIT_PLACES = [
-    "objects/BLOB", "objects/pack/pack-1.idx", "objects/pack/pack-1.pack", "objects/info/alternates", "objects/info/packs",
-    "HEAD", "packed-refs", "refs/heads/main", "refs/heads/other", "config", "custody-journal", "custody-spool/1",
-]  # fmt: skip
+    "objects/BLOB",
+    "objects/pack/pack-1.idx",
+    "objects/pack/pack-1.pack",
+    "objects/info/alternates",
+    "objects/info/packs",
+    "HEAD",
+    "packed-refs",
+    "refs/heads/main",
+    "refs/heads/other",
+    "config",
+    "custody-journal",
+    "custody-spool/1",
+]
 
 
 @pytest.mark.parametrize("sort", SORTS, ids=lambda sort: sort.__name__)
@@ -117,9 +132,18 @@ def test_nobody_waits_for_what_is_no_file_in_a_git_repository(
 
 
 SVN_PLACES = [
-    "db/revs/0/1", "db/revprops/0/1", "db/current", "db/format", "db/fs-type", "db/uuid", "db/fsfs.conf", "format",
-    "db/min-unpacked-rev", "custody-spool/1", "db/revs/0.pack/pack",
-]  # fmt: skip
+    "db/revs/0/1",
+    "db/revprops/0/1",
+    "db/current",
+    "db/format",
+    "db/fs-type",
+    "db/uuid",
+    "db/fsfs.conf",
+    "format",
+    "db/min-unpacked-rev",
+    "custody-spool/1",
+    "db/revs/0.pack/pack",
+]
 
 
 @pytest.mark.parametrize("sort", SORTS, ids=lambda sort: sort.__name__)
@@ -149,9 +173,12 @@ def test_nobody_waits_for_what_is_no_file_in_an_archive_of_folders(
     put(sort, tmp_path / "kept" / place)
     codes = set()
     for ask in (
-        archive.uuid, lambda: archive.meta(1), lambda: archive.read(1, "data.txt"), lambda: archive.head(1, "data.txt", 9),
+        archive.uuid,
+        lambda: archive.meta(1),
+        lambda: archive.read(1, "data.txt"),
+        lambda: archive.head(1, "data.txt", 9),
         lambda: archive.export(1, tmp_path / "out"),
-    ):  # fmt: skip
+    ):
         try:
             ask()
         except Unavailable as error:

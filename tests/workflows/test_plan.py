@@ -202,8 +202,12 @@ def test_planning_in_order_gives_every_task_at_most_one_line_of_older_ones() -> 
     has, lacks = defined("- {name: a, depends: PREV}"), NONE
     revisions = [has if dice.random() < 0.4 else lacks for _ in range(200)]
     plans = history(*revisions)
-    chain = [(edge.on.revision, planned.revision) for planned in plans for edge in planned.edges
-             if edge.task == "a" and edge.on.task == "a"]  # fmt: skip
+    chain = [
+        (edge.on.revision, planned.revision)
+        for planned in plans
+        for edge in planned.edges
+        if edge.task == "a" and edge.on.task == "a"
+    ]
     present = [number for number, definitions in enumerate(revisions, 1) if definitions is has]
     assert chain == list(pairwise(present))
 

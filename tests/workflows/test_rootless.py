@@ -39,9 +39,12 @@ def without_root() -> Iterator[tuple[Path, list[str], dict[str, str]]]:
     root = folder / "root.tar"
     pack_busybox(Path(tool("busybox")), root)
     environ = {
-        "PATH": os.environ["PATH"] + ":/usr/sbin:/usr/bin", "HOME": str(folder), "XDG_RUNTIME_DIR": str(folder),
-        "CONTAINERS_CONF": str(folder / "containers.conf"), "CONTAINERS_STORAGE_CONF": str(folder / "storage.conf"),
-    }  # fmt: skip
+        "PATH": os.environ["PATH"] + ":/usr/sbin:/usr/bin",
+        "HOME": str(folder),
+        "XDG_RUNTIME_DIR": str(folder),
+        "CONTAINERS_CONF": str(folder / "containers.conf"),
+        "CONTAINERS_STORAGE_CONF": str(folder / "storage.conf"),
+    }
     words = as_user(user)
     try_it = ["run", "--detach", "--pull=never", IMAGE, "true"]  # its end podman sees late, 20 s on some machines
     for command in (["import", str(root), IMAGE], try_it, ["rm", "--all", "--force"]):

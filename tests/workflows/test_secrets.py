@@ -96,9 +96,14 @@ def test_a_missing_secret_is_waited_for_visibly(one_desk: Desk, secrets: Secrets
     granted(one_desk, "key", "soon")
     revision = asks(one_desk)
     with one_desk.working():
-        until(lambda: "no secret key on this machine" in str(
-            [event.detail for event in one_desk.store.records.events(one_desk.task(revision, "signs").subject)]
-        ))  # fmt: skip
+        until(
+            lambda: (
+                "no secret key on this machine"
+                in str(
+                    [event.detail for event in one_desk.store.records.events(one_desk.task(revision, "signs").subject)]
+                )
+            )
+        )
 
 
 def test_a_secret_that_others_can_read_is_given_to_nobody(one_desk: Desk, secrets: Secrets) -> None:

@@ -28,8 +28,10 @@ TASKS = """\
 def wide(tmp_path: Path) -> GitRepository:
     need("git", "git")
     bare, clone = tmp_path / "wide.git", tmp_path / "clone"
-    for words in (["init", "-q", "--bare", "-b", "main", "--object-format=sha256", str(bare)],
-                  ["init", "-q", "-b", "main", "--object-format=sha256", str(clone)]):  # fmt: skip
+    for words in (
+        ["init", "-q", "--bare", "-b", "main", "--object-format=sha256", str(bare)],
+        ["init", "-q", "-b", "main", "--object-format=sha256", str(clone)],
+    ):
         subprocess.run(["git", *words], check=True)
     made = GitRepository(bare, clone)
     for name, value in (("user.name", "Ann"), ("user.email", "ann@example.org")):

@@ -21,12 +21,23 @@ def history(letters: str) -> list[Instance]:
 @pytest.mark.parametrize(
     ("letters", "in_a_row", "age", "wanted"),
     [
-        ("", 1, None, None), ("p", 1, None, None), ("r", 1, None, None), ("sr", 1, None, 1), ("sr", 2, None, None),
-        ("ssr", 2, None, 2), ("psr", 2, None, None), ("ssrr", 2, None, 2), ("ssfr", 2, None, None), ("sss", 1, None, None),
-        ("ssr", None, None, None), ("psr", None, 10, 2), ("psr", None, 11, None), ("ssr", None, 10, 2),
+        ("", 1, None, None),
+        ("p", 1, None, None),
+        ("r", 1, None, None),
+        ("sr", 1, None, 1),
+        ("sr", 2, None, None),
+        ("ssr", 2, None, 2),
+        ("psr", 2, None, None),
+        ("ssrr", 2, None, 2),
+        ("ssfr", 2, None, None),
+        ("sss", 1, None, None),
+        ("ssr", None, None, None),
+        ("psr", None, 10, 2),
+        ("psr", None, 11, None),
+        ("ssr", None, 10, 2),
         ("r", 0, None, 0),
     ],
-)  # fmt: skip
+)
 def test_who_is_spared(letters: str, in_a_row: int | None, age: int | None, wanted: int | None) -> None:
     bound = Cancels("build", True, in_a_row, age)
     assert spared(history(letters), bound, now=10 * SECOND) == wanted

@@ -37,8 +37,9 @@ def test_files_are_listed_and_read_as_they_were_at_a_revision(archive: Archive, 
     assert archive.list(1, "_workflows") == []
     assert archive.list(2, "") == [Entry("_workflows", is_folder=True)]
     assert [archive.read(revision, "_workflows/main.yaml") for revision in (2, 3)] == [
-        b"- name: one\n", b"- name: two\n",
-    ]  # fmt: skip
+        b"- name: one\n",
+        b"- name: two\n",
+    ]
     assert read_workflows(archive, 3) == (
         {"_workflows/main.yaml": b"- name: two\n"},
         ["_workflows/main.yaml"],
@@ -172,9 +173,11 @@ def test_lines_follow_themselves_a_branch_its_source_and_a_merge_both(proj_svn: 
     proj_svn.put("branches/x/d", b"4\n")  # 6
     proj_svn.mucc("7 aside", "mkdir", "elsewhere")
     copy = tmp_path / "copy"
-    for words in (["co", "-q", f"{proj_svn.url}/trunk", str(copy)],
-                  ["merge", "-q", "--non-interactive", f"{proj_svn.url}/branches/x", str(copy)],
-                  ["ci", "-q", "-m", "8 merge", str(copy)]):  # fmt: skip
+    for words in (
+        ["co", "-q", f"{proj_svn.url}/trunk", str(copy)],
+        ["merge", "-q", "--non-interactive", f"{proj_svn.url}/branches/x", str(copy)],
+        ["ci", "-q", "-m", "8 merge", str(copy)],
+    ):
         subprocess.run(["svn", *words], check=True, capture_output=True)
     found = {revision: archive.parents(revision, lines) for revision in range(1, 9)}
     assert found == {1: (), 2: (1,), 3: (2,), 4: (2,), 5: (3,), 6: (5,), 7: (6,), 8: (4, 6)}

@@ -54,9 +54,12 @@ def heads(path: Path) -> None:
 
 
 ODD: dict[str, tuple[str, Callable[[Path], None]]] = {
-    "a branch is a pipe": ("refs/heads/main", pipe), "a branch is a link": ("refs/heads/main", link),
-    "all branches are a link": ("refs/heads/main", heads), "HEAD is a pipe": ("HEAD", pipe), "HEAD is a link": ("HEAD", link),
-}  # fmt: skip
+    "a branch is a pipe": ("refs/heads/main", pipe),
+    "a branch is a link": ("refs/heads/main", link),
+    "all branches are a link": ("refs/heads/main", heads),
+    "HEAD is a pipe": ("HEAD", pipe),
+    "HEAD is a link": ("HEAD", link),
+}
 
 
 def told(store: Store) -> list[str]:
@@ -126,9 +129,11 @@ def test_of_one_branch_that_cannot_be_read_the_others_go_on_and_that_is_said(
 
 
 FAULTY = {
-    "wrong": "- name: [\n", "twice": TASK + TASK, "huge": "# " + "x" * 3_000_000,
+    "wrong": "- name: [\n",
+    "twice": TASK + TASK,
+    "huge": "# " + "x" * 3_000_000,
     "asks": "- name: a\n  network: [example.org]\n  depends: [nobody]\n",
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("which", FAULTY)

@@ -90,9 +90,12 @@ def collector() -> Iterator[Collector]:
 
 @pytest.fixture(params=["bwrap", "podman"])
 def sending(
-    request: pytest.FixtureRequest, tmp_path: Path, repository: Repository, collector: Collector,
+    request: pytest.FixtureRequest,
+    tmp_path: Path,
+    repository: Repository,
+    collector: Collector,
     monkeypatch: pytest.MonkeyPatch,
-) -> Iterator[Desk]:  # fmt: skip
+) -> Iterator[Desk]:
     """A desk with a task that sends without end, in an image or not, to whom that is granted."""
     monkeypatch.setattr(*elsewhere.PATCH)
     image = ""

@@ -63,11 +63,19 @@ def git(*words: str, given: bytes | None = None) -> bytes:
 def committed(proj_git: GitRepository) -> dict[str, object]:
     """What is put into a commit, byte for byte, whatever the attributes would have made of it."""
     files: dict[str, tuple[str, bytes]] = {
-        ".gitattributes": ("100644", ATTRIBUTES), "crlf.txt": ("100644", b"one\ntwo\n"), "lf.txt": ("100644", b"one\r\n"),
-        "auto.txt": ("100644", b"one\r\ntwo\n"), "id.txt": ("100644", KEYWORDS), "subst.txt": ("100644", KEYWORDS),
-        "left-out.txt": ("100644", b"x"), "film.big": ("100644", POINTER), "utf16.txt": ("100644", "é\n".encode()),
-        "program": ("100755", b"#!/bin/sh\n"), "link": ("120000", b"lf.txt"), "nowhere": ("120000", b"../../etc/passwd"),
-    }  # fmt: skip
+        ".gitattributes": ("100644", ATTRIBUTES),
+        "crlf.txt": ("100644", b"one\ntwo\n"),
+        "lf.txt": ("100644", b"one\r\n"),
+        "auto.txt": ("100644", b"one\r\ntwo\n"),
+        "id.txt": ("100644", KEYWORDS),
+        "subst.txt": ("100644", KEYWORDS),
+        "left-out.txt": ("100644", b"x"),
+        "film.big": ("100644", POINTER),
+        "utf16.txt": ("100644", "é\n".encode()),
+        "program": ("100755", b"#!/bin/sh\n"),
+        "link": ("120000", b"lf.txt"),
+        "nowhere": ("120000", b"../../etc/passwd"),
+    }
     lines = []
     for name, (mode, data) in files.items():
         id_ = (
@@ -104,10 +112,19 @@ def test_the_page_says_where_git_writes_something_else(
         tar.extractall(tmp_path / "archive", filter="fully_trusted")
     checkout, archived = content(tmp_path / "checkout"), content(tmp_path / "archive")
     names = {
-        "eol=crlf": "crlf.txt", "eol=lf": "lf.txt", "text=auto": "auto.txt", "ident": "id.txt", "working-tree-encoding": "utf16.txt",
-        "export-subst": "subst.txt", "export-ignore": "left-out.txt", "LFS pointer": "film.big", "submodule": "module",
-        "program": "program", "link": "link", "link that leads elsewhere": "nowhere",
-    }  # fmt: skip
+        "eol=crlf": "crlf.txt",
+        "eol=lf": "lf.txt",
+        "text=auto": "auto.txt",
+        "ident": "id.txt",
+        "working-tree-encoding": "utf16.txt",
+        "export-subst": "subst.txt",
+        "export-ignore": "left-out.txt",
+        "LFS pointer": "film.big",
+        "submodule": "module",
+        "program": "program",
+        "link": "link",
+        "link that leads elsewhere": "nowhere",
+    }
     found = {what: [told(committed, checkout, name), told(committed, archived, name)] for what, name in names.items()}
     assert {what: row[1:3] for what, row in table("git").items()} == found
 
@@ -121,20 +138,35 @@ def test_the_page_says_how_each_shell_is_started() -> None:
 @pytest.fixture
 def svn_committed(proj_svn: SvnRepository) -> dict[str, object]:
     files = {
-        "id.txt": KEYWORDS, "native.txt": b"one\ntwo\n", "crlf.txt": b"one\r\ntwo\r\n", "lf.txt": b"one\n", "odd.txt": b"one\ntwo\n", "program": b"#!/bin/sh\n",
-        "link": b"link id.txt", "special.txt": b"no link\n", "binary.bin": b"\x00\r\n$Id$\n", "locked.txt": b"x",
-    }  # fmt: skip
+        "id.txt": KEYWORDS,
+        "native.txt": b"one\ntwo\n",
+        "crlf.txt": b"one\r\ntwo\r\n",
+        "lf.txt": b"one\n",
+        "odd.txt": b"one\ntwo\n",
+        "program": b"#!/bin/sh\n",
+        "link": b"link id.txt",
+        "special.txt": b"no link\n",
+        "binary.bin": b"\x00\r\n$Id$\n",
+        "locked.txt": b"x",
+    }
     words = []
     for name, data in files.items():
         draft = proj_svn.path.parent / f"draft-{name}"
         draft.write_bytes(data)
         words += ["put", str(draft), name]
     properties = {
-        "id.txt": [("svn:keywords", "Id Rev Author")], "native.txt": [("svn:eol-style", "native")],
-        "crlf.txt": [("svn:eol-style", "CRLF")], "lf.txt": [("svn:eol-style", "LF")], "odd.txt": [("svn:eol-style", "CRLF")], "program": [("svn:executable", "*")],
-        "link": [("svn:special", "*")], "special.txt": [("svn:special", "*")], "locked.txt": [("svn:needs-lock", "*")],
-        "binary.bin": [("svn:mime-type", "application/octet-stream")], "d": [("svn:externals", f"{proj_svn.url}/id.txt there.txt")],
-    }  # fmt: skip
+        "id.txt": [("svn:keywords", "Id Rev Author")],
+        "native.txt": [("svn:eol-style", "native")],
+        "crlf.txt": [("svn:eol-style", "CRLF")],
+        "lf.txt": [("svn:eol-style", "LF")],
+        "odd.txt": [("svn:eol-style", "CRLF")],
+        "program": [("svn:executable", "*")],
+        "link": [("svn:special", "*")],
+        "special.txt": [("svn:special", "*")],
+        "locked.txt": [("svn:needs-lock", "*")],
+        "binary.bin": [("svn:mime-type", "application/octet-stream")],
+        "d": [("svn:externals", f"{proj_svn.url}/id.txt there.txt")],
+    }
     sets = [
         word for name, every in properties.items() for key, value in every for word in ("propset", key, value, name)
     ]
@@ -169,10 +201,18 @@ def test_the_page_says_where_subversion_writes_something_else(
         subprocess.run([*argv, proj_svn.url, str(tmp_path / verb)], check=True, capture_output=True)
     checkout, exported = content(tmp_path / "checkout"), content(tmp_path / "export")
     names = {
-        "svn:keywords": "id.txt", "svn:eol-style native": "native.txt", "svn:eol-style CRLF": "crlf.txt", "svn:eol-style LF": "lf.txt", "svn:eol-style CRLF, committed with others": "odd.txt",
-        "svn:executable": "program", "svn:special, a link": "link", "svn:special, no link": "special.txt",
-        "svn:externals": "d/there.txt", "svn:needs-lock": "locked.txt", "svn:mime-type": "binary.bin",
-    }  # fmt: skip
+        "svn:keywords": "id.txt",
+        "svn:eol-style native": "native.txt",
+        "svn:eol-style CRLF": "crlf.txt",
+        "svn:eol-style LF": "lf.txt",
+        "svn:eol-style CRLF, committed with others": "odd.txt",
+        "svn:executable": "program",
+        "svn:special, a link": "link",
+        "svn:special, no link": "special.txt",
+        "svn:externals": "d/there.txt",
+        "svn:needs-lock": "locked.txt",
+        "svn:mime-type": "binary.bin",
+    }
     found = {
         what: [told(svn_committed, checkout, name), told(svn_committed, exported, name)] for what, name in names.items()
     }

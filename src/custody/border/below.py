@@ -24,9 +24,11 @@ _LINK = (errno.ELOOP, errno.ENOTDIR)
 
 def link(where: Path | str) -> Refused:
     return Refused(
-        "a link is in the way", code="place.link", where=str(where),
+        "a link is in the way",
+        code="place.link",
+        where=str(where),
         hint="put the folder or file itself there, and look who could put a link there",
-    )  # fmt: skip
+    )
 
 
 def must_be_plain(top: Path, path: Path) -> None:

@@ -132,6 +132,9 @@ def _clear_deep(folder: Path) -> None:
     for tool in (CHMOD, RM):
         with suppress(OSError, subprocess.TimeoutExpired):
             subprocess.run(
-                [*tool, str(folder)], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                [*tool, str(folder)],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
                 timeout=_CLEAR_SECONDS,
-            )  # fmt: skip
+            )

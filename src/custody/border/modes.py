@@ -166,6 +166,8 @@ def must_be_closed(work: Path) -> None:
     above = work.resolve().parent
     if above.is_dir() and is_reachable(above):
         raise Unsafe(
-            "others on this machine could come to what a sandbox writes here", code="sandbox.open", where=str(work),
+            "others on this machine could come to what a sandbox writes here",
+            code="sandbox.open",
+            where=str(work),
             hint=f"close the folder above it: chmod 700 {shlex.quote(str(above))}",
-        )  # fmt: skip
+        )

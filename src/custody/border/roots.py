@@ -82,8 +82,10 @@ class Source:
         except OSError as error:
             raise Unavailable(
                 f"the root {self.root.name!r} cannot be opened: {error.strerror}",
-                code="root.missing", where=str(self.root.path), hint="is its disk mounted?",
-            ) from error  # fmt: skip
+                code="root.missing",
+                where=str(self.root.path),
+                hint="is its disk mounted?",
+            ) from error
         try:
             found = _beneath(root, self.relative, across=self.root.across)
         except OSError as error:
@@ -103,9 +105,10 @@ class Source:
         if error.errno == errno.EXDEV:
             return Refused(
                 f"it leaves the root {self.root.name!r}, or lies on another file system",
-                code="place.outside", where=where,
+                code="place.outside",
+                where=where,
                 hint="name that file system as a root, or this one in [storage] across",
-            )  # fmt: skip
+            )
         if error.errno in (errno.ENOENT, errno.ENOTDIR):
             return NotFound("there is nothing of this name", code="place.missing", where=where)
         if error.errno == errno.ENOSYS:
@@ -156,9 +159,11 @@ class Roots:
         check_relative(relative, where=f"{name}:")
         if name not in self.by_name:
             raise NotFound(
-                f"there is no root {name!r} on this machine", code="root.unknown", where=place,
+                f"there is no root {name!r} on this machine",
+                code="root.unknown",
+                where=place,
                 hint=f"configured: {', '.join(self.by_name) or 'none'}; [storage] roots in custody.toml",
-            )  # fmt: skip
+            )
         return self.by_name[name].find(relative)
 
     def seen(self, place: str) -> Source | None:

@@ -33,11 +33,34 @@ from custody.kernel.model.job import Filter, NewJob
 from custody.kernel.model.outcome import Failed, Outcome, Passed, Wait
 
 __all__ = [
-    "ADD", "CHANNEL", "FILES", "REMOVE", "REVIEW", "SYNC", "Context", "add", "add_job", "checked", "daily", "files",
-    "files_job", "item_id", "job_of", "kept", "mirrored", "number_of", "remove", "remove_job", "review", "review_job",
-    "sweep", "sync", "sync_job",
-    "tiers", "watch",
-]  # fmt: skip
+    "ADD",
+    "CHANNEL",
+    "FILES",
+    "REMOVE",
+    "REVIEW",
+    "SYNC",
+    "Context",
+    "add",
+    "add_job",
+    "checked",
+    "daily",
+    "files",
+    "files_job",
+    "item_id",
+    "job_of",
+    "kept",
+    "mirrored",
+    "number_of",
+    "remove",
+    "remove_job",
+    "review",
+    "review_job",
+    "sweep",
+    "sync",
+    "sync_job",
+    "tiers",
+    "watch",
+]
 
 LATEST = int((LONGEST + 600) * 1_000_000)  # microseconds: no job of a channel is ever due later than this
 TURN = 20  # questions of one channel before others have their turn
@@ -148,10 +171,13 @@ def _others_wait(mirror: Context, channel: int) -> bool:
     """Is there something to fetch for another channel that nobody does just now?"""
     now, jobs = mirror.store.now(), mirror.store.queue.every(Filter(kind="channel/*"))
     return any(
-        job.kind in (ADD, SYNC, REVIEW) and job.lane != str(channel) and job.ended is None and not job.holder
+        job.kind in (ADD, SYNC, REVIEW)
+        and job.lane != str(channel)
+        and job.ended is None
+        and not job.holder
         and (job.due is None or job.due <= now)
         for job in jobs
-    )  # fmt: skip
+    )
 
 
 def review(work: Work, mirror: Context) -> Outcome:

@@ -130,9 +130,12 @@ def open_mirror(
     except BadInput:
         token = ""
     discord = Discord(
-        token, slots=slots or StoreSlots(store), api=config.api, media_hosts=_hosts(config),
+        token,
+        slots=slots or StoreSlots(store),
+        api=config.api,
+        media_hosts=_hosts(config),
         fresh_token=lambda: bot_token.read(file),
-    )  # fmt: skip
+    )
     return _mirror(store, config, discord, open_blobs(config, home, None if anew else store))
 
 
@@ -149,10 +152,19 @@ def _hosts(config: ChannelConfig) -> frozenset[str]:
 
 def _mirror(store: Store, config: ChannelConfig, discord: Discord, blobs: Blobs) -> Context:
     return Context(
-        store, discord, blobs, settings_of(config), config.largest_file, private_threads=config.private_threads,
-        look_back=config.look_back, round_days=config.round_days, look_hours=config.look_hours,
-        round_pages=config.round_pages, deleted=config.deleted, policies=config.policies,
-    )  # fmt: skip
+        store=store,
+        discord=discord,
+        blobs=blobs,
+        settings=settings_of(config),
+        largest_file=config.largest_file,
+        private_threads=config.private_threads,
+        look_back=config.look_back,
+        round_days=config.round_days,
+        look_hours=config.look_hours,
+        round_pages=config.round_pages,
+        deleted=config.deleted,
+        policies=config.policies,
+    )
 
 
 def embedded(store: Store, config: ChannelConfig, home: Path) -> Context | None:

@@ -71,9 +71,15 @@ def _parameter(given: Any) -> Parameter:
     default = "" if flag or given.required else _text(given.default)
     variable = given.envvar or ""
     return Parameter(
-        tuple(names), is_option, not flag, bool(given.required), bool(getattr(given, "multiple", False)),
-        (getattr(given, "help", "") or "").strip(), default, variable if isinstance(variable, str) else variable[0],
-    )  # fmt: skip
+        names=tuple(names),
+        is_option=is_option,
+        takes_value=not flag,
+        required=bool(given.required),
+        repeated=bool(getattr(given, "multiple", False)),
+        help=(getattr(given, "help", "") or "").strip(),
+        default=default,
+        variable=variable if isinstance(variable, str) else variable[0],
+    )
 
 
 def _text(default: object) -> str:

@@ -39,9 +39,13 @@ def machines() -> Machines:
 
 
 def serving(
-    store: Store, config: Path | None, load: Sequence[Path], commands: Sequence[str], world: Adapters | None = None,
+    store: Store,
+    config: Path | None,
+    load: Sequence[Path],
+    commands: Sequence[str],
+    world: Adapters | None = None,
     place: str = "",
-) -> Serving:  # fmt: skip
+) -> Serving:
     """All that this process could work on; in the world that it has opened already, if it has."""
     own = [_opened(kind, "--load") for path in load for kind in _kinds_of(path)]
     own += [_opened(_executable(text), "--exec") for text in commands]
@@ -115,7 +119,15 @@ def shop_of(store: Store, found: Config | None) -> Runner | None:
     config, home = found.workflows, found.home.resolve()
     no, work = Available(False, "this process only looks at tasks"), home / config.work
     secrets = home / config.secrets
-    return Runner(store, Sandboxes(home / config.sandboxes), work, home / config.kept, no, work, secrets)
+    return Runner(
+        store=store,
+        sandboxes=Sandboxes(home / config.sandboxes),
+        work=work,
+        kept=home / config.kept,
+        sandbox_works=no,
+        client=work,
+        secrets=secrets,
+    )
 
 
 def readers_of(store: Store, found: Config | None) -> Callable[[int], Reader] | None:

@@ -52,7 +52,7 @@ def give(store: Store, subject: str, what: str, value: str, why: str, *, anythin
     checks[what](store, name, value)
     if what == NETWORK:
         value = check_grant(value, anything)
-    grant = store.grants.grant(subject, what, value, runtime.me(), why)
+    grant = store.grants.grant(subject, what, value, runtime.me(), why=why)
     print(f"{name} has {what} {value}, granted by {grant.by} ({grant.why})")
 
 
@@ -61,7 +61,7 @@ def take_back(store: Store, subject: str, what: str, value: str, why: str) -> No
     name = subject.partition("/")[2]
     _checks(subject, what)
     value = str(read_place(value)) if what == NETWORK else value
-    done = store.grants.withdraw(subject, what, value, runtime.me(), why)
+    done = store.grants.withdraw(subject, what, value, runtime.me(), why=why)
     rest = store.grants.of(subject, what)
     still = ", ".join(each for each in rest if _gives(what, each, value))
     if not done:
@@ -94,9 +94,11 @@ def tell(found: Sequence[Grant], now: int, as_json: bool, nothing: str) -> None:
         runtime.emit(found)
         return
     columns = {
-        "what": lambda grant: grant.what, "value": lambda grant: grant.value, "by": lambda grant: grant.by,
+        "what": lambda grant: grant.what,
+        "value": lambda grant: grant.value,
+        "by": lambda grant: grant.by,
         "since": lambda grant: ago(grant.at, now) + " ago",
         "withdrawn": lambda grant: ago(grant.ended, now) + " ago" if grant.ended else "",
         "why": lambda grant: grant.why,
-    }  # fmt: skip
+    }
     runtime.table(columns, found, nothing)

@@ -48,9 +48,14 @@ class Progress:
 
 @contextmanager
 def open_store(
-    url: str, config: Config | None = None, lease: float = LEASE_SECONDS, place: str = "", patience: float = 0.0,
-    *, existing: bool = False,
-) -> Iterator[Store]:  # fmt: skip
+    url: str,
+    config: Config | None = None,
+    lease: float = LEASE_SECONDS,
+    place: str = "",
+    patience: float = 0.0,
+    *,
+    existing: bool = False,
+) -> Iterator[Store]:
     """On ZooKeeper the session's time-out is the lease, and the configuration says what other services do."""
     if not url.startswith("zookeeper:"):
         with stores.open_store(url, patience=patience, told=Waiting(), existing=existing) as store:

@@ -36,9 +36,11 @@ class Kept:
         except OSError as error:
             raise Unavailable(
                 f"job {job} was taken, but its receipt could not be written: {error.strerror}",
-                code="receipts.unwritten", where=str(self._file), job=job,
+                code="receipts.unwritten",
+                where=str(self._file),
+                job=job,
                 hint=f"do not submit it again; its receipt is {receipt}",
-            ) from error  # fmt: skip
+            ) from error
 
     def _is_torn(self) -> bool:
         """Does it end in the middle of a line, where whoever wrote it was interrupted?"""
@@ -74,9 +76,11 @@ def _must_be_no_store(file: Path, store: str) -> None:
     names = () if ours == MEMORY else [os.path.realpath(f"{ours}{end}") for end in ("", "-wal", "-shm", "-journal")]
     if os.path.realpath(file) in names or first == b"SQLite format 3\0":
         raise Refused(
-            "this is a store, and no file of receipts", code="receipts.store", where=str(file),
+            "this is a store, and no file of receipts",
+            code="receipts.store",
+            where=str(file),
             hint="name another file: receipts are kept outside of the store that gave them",
-        )  # fmt: skip
+        )
 
 
 def read(file: Path) -> Iterator[tuple[int, str]]:
@@ -85,17 +89,21 @@ def read(file: Path) -> Iterator[tuple[int, str]]:
     for number, line, receipt in _lines(file):
         if receipt is None:
             raise BadInput(
-                f"this is no receipt: {line[:80]!r}", code="receipts.line", where=f"{file}, line {number}",
+                f"this is no receipt: {line[:80]!r}",
+                code="receipts.line",
+                where=f"{file}, line {number}",
                 hint="look at that line: one that was torn when its disk was full or its machine stopped can go",
-            )  # fmt: skip
+            )
         count += 1
         yield receipt
     if not count:
         raise BadInput(
-            "there are no receipts in it: nothing is known by it", code="receipts.none", where=str(file),
+            "there are no receipts in it: nothing is known by it",
+            code="receipts.none",
+            where=str(file),
             hint="is it the right file? Who has no receipts says it without --receipts, with --beyond NUMBER as far as "
             "numbers of jobs are known that were given out",
-        )  # fmt: skip
+        )
 
 
 def _lines(file: Path) -> Iterator[tuple[int, str, tuple[int, str] | None]]:

@@ -85,10 +85,18 @@ def _dashboard(store: Store, stories: Stories, telling: Telling) -> Server:
 
     world, chat = stories.deposits.world, stories.chat.mirror
     options = Options(
-        world.links.secret, demo=True, machines=machines(), world=world, who=runtime.me(), telling=telling,
-        sections=SECTIONS, readers=readers(store, chat.blobs, chat.settings, chat), shop=stories.book.shop,
-        keeping=stories.line.keeping, roots=stories.line.roots,
-    )  # fmt: skip
+        world.links.secret,
+        demo=True,
+        machines=machines(),
+        world=world,
+        who=runtime.me(),
+        telling=telling,
+        sections=SECTIONS,
+        readers=readers(store, chat.blobs, chat.settings, chat),
+        shop=stories.book.shop,
+        keeping=stories.line.keeping,
+        roots=stories.line.roots,
+    )
     return Server(build_app(store, options), port=FIRST_PORT, tries=MOST_PORTS).start()
 
 

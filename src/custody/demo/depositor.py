@@ -14,10 +14,19 @@ from custody.formats.checkm.form import BATCH_OF_MANIFESTS, OBJECT, Row
 from custody.formats.checkm.writer import write
 
 TITLES = (
-    "Field notebook 3", "Map of the lower harbour", "Letters to a sister", "Parish register, 1841", "Glass negatives",
-    "Minutes of the reading society", "A herbarium of mosses", "Tide tables", "Plans of the new school",
-    "Recipes and remedies", "Diary of a lighthouse keeper", "Photographs of the flood",
-)  # fmt: skip
+    "Field notebook 3",
+    "Map of the lower harbour",
+    "Letters to a sister",
+    "Parish register, 1841",
+    "Glass negatives",
+    "Minutes of the reading society",
+    "A herbarium of mosses",
+    "Tide tables",
+    "Plans of the new school",
+    "Recipes and remedies",
+    "Diary of a lighthouse keeper",
+    "Photographs of the flood",
+)
 WRONG_DIGEST, MISSING, BUSY = (4, 9), 11, 7
 
 
@@ -67,4 +76,4 @@ def _file(root: Path, file: Path, server: str, number: int) -> Row:
     data = file.read_bytes()
     digest = hashlib.sha256(data + b"!" if number in WRONG_DIGEST else data).hexdigest()
     name = file.relative_to(root).as_posix()
-    return Row(1, f"{server}/{name}", file.name, "sha256", digest, len(data))
+    return Row(line=1, url=f"{server}/{name}", name=file.name, algorithm="sha256", digest=digest, size=len(data))

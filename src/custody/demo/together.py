@@ -29,7 +29,13 @@ class Stories:
     @classmethod
     def open(cls, store: Store, home: Path, port: int) -> Stories:
         deposits = Deposits.open(store, home, port)
-        return cls(home, deposits, Line.open(store, home), Chat.open(store, home), Book.open(store, home))
+        return cls(
+            home=home,
+            deposits=deposits,
+            line=Line.open(store, home),
+            chat=Chat.open(store, home),
+            book=Book.open(store, home),
+        )
 
     def begin(self) -> None:
         """What an earlier start has begun goes on."""

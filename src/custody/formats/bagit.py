@@ -94,17 +94,17 @@ def check_bag(folder: Path, *, allow_fetch: bool = False) -> Bag:
     manifests = _manifests(folder, files, version, faults)
     payload = _listed(manifests, "", faults)
     tags = _listed(manifests, "tag", faults)
-    fetch = _fetch(folder, files, version, allow_fetch, faults)
+    fetch = _fetch(folder, files, version, allow_fetch, faults=faults)
     if not any(not tag for tag, _ in manifests):
         faults.append(BagFault("bag.manifest", "manifest-sha512.txt", "the bag has no payload manifest"))
-    _complete(files, payload, manifests, version, {each.path for each in fetch}, faults)
+    _complete(files, payload, manifests, version, elsewhere={each.path for each in fetch}, faults=faults)
     _compare(folder, files, payload, faults)
     _compare(folder, files, tags, faults)
     info = _info(folder, files, faults)
     data = [path for path in files if path.startswith("data/")]
     size = sum(files[path] for path in data)
-    _oxum(info, size, len(data), fetch, faults)
-    return Bag(folder, version, payload, size, info, fetch, tuple(faults))
+    _oxum(info, size, len(data), fetch, faults=faults)
+    return Bag(folder=folder, version=version, payload=payload, size=size, info=info, fetch=fetch, faults=tuple(faults))
 
 
 def _declared(folder: Path, faults: list[BagFault]) -> str:

@@ -82,9 +82,9 @@ class Names:
         """Add a file."""
         key = folded(name)
         if key in self._files:
-            raise self._clash(name, self._files[key], place, where, "is the same name as")
+            raise self._clash(name, self._files[key], place, where, how="is the same name as")
         if key in self._folders:
-            raise self._clash(name, self._folders[key], place, where, "is a file here and a folder in")
+            raise self._clash(name, self._folders[key], place, where, how="is a file here and a folder in")
         self._add_parents(key, name, place, where)
         self._files[key] = place or name
 
@@ -92,7 +92,7 @@ class Names:
         """Add a folder; unlike a file, it may come twice."""
         key = folded(name)
         if key in self._files:
-            raise self._clash(name, self._files[key], place, where, "is a folder here and a file in")
+            raise self._clash(name, self._files[key], place, where, how="is a folder here and a file in")
         self._add_parents(key, name, place, where)
         self._folders.setdefault(key, place or name)
 
@@ -101,7 +101,7 @@ class Names:
             if parent in self._folders:
                 return  # and so are all the folders above it
             if parent in self._files:
-                raise self._clash(name, self._files[parent], place, where, "needs a folder where a file is:")
+                raise self._clash(name, self._files[parent], place, where, how="needs a folder where a file is:")
             self._folders[parent] = place or name
 
     def _clash(self, name: str, other: str, place: str, where: str, how: str) -> BadInput:

@@ -41,7 +41,9 @@ def list_batches(
 ) -> Response:
     """Batches, newest first."""
     site, where = site_of(request), Filter(kind=BATCH_KIND, state=state, collection=collection)
-    page = lists.newest_jobs(site.store, site.machines, caller_of(request), where, before or lists.NEWEST, limit)
+    page = lists.newest_jobs(
+        site.store, site.machines, caller_of(request), where, before=before or lists.NEWEST, limit=limit
+    )
     return representations.as_json({"batches": page.rows, "next": page.next})
 
 
@@ -68,9 +70,10 @@ def submit(request: Request, given: NewDeposit, key: IdempotencyKey = "") -> Res
 
 
 @router.post(
-    "/api/v1/batches/upload", status_code=201,
+    "/api/v1/batches/upload",
+    status_code=201,
     openapi_extra={"requestBody": {"required": True, "content": {"multipart/form-data": {"schema": FORM_SCHEMA}}}},
-)  # fmt: skip
+)
 async def upload(request: Request, key: IdempotencyKey = "") -> Response:
     """Hand in a file, with the field names of the deployed form."""
     if not request.headers.get("content-type", "").startswith("multipart/form-data"):
@@ -117,9 +120,11 @@ def facts(request: Request, number: int) -> dict[str, Any]:
     site, caller = site_of(request), caller_of(request)
     batch = views.get(site, caller, number)
     return {
-        "batch": batch, "progress": views.progress(site, number), "causes": views.causes(site, caller, batch),
+        "batch": batch,
+        "progress": views.progress(site, number),
+        "causes": views.causes(site, caller, batch),
         "events": list(site.store.records.events(batch.subject)),
-    }  # fmt: skip
+    }
 
 
 @router.get("/api/v1/batches/{batch}/report")
@@ -163,7 +168,7 @@ def delete(request: Request, batch: Number, why: Text = "") -> Response:
     found = views.get(site, caller, batch)
     if not why.strip():
         raise BadInput("say why, for the history", code="action.why", where="why")
-    count = delete_batch(site.store, found, caller.agent, why.strip(), site.options.world)
+    count = delete_batch(site.store, found, caller.agent, why.strip(), world=site.options.world)
     site.glance.forget()
     return representations.as_json({"batch": batch, "jobs": count, "deleted": True})
 

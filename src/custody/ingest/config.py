@@ -162,9 +162,11 @@ def _fetcher(profile: Profile) -> Fetcher:
             read_url(profile.callback.url, policy)
     except CustodyError as error:
         raise BadInput(
-            error.message, code=error.code, where=f"{profile.name}: callback.url",
+            error.message,
+            code=error.code,
+            where=f"{profile.name}: callback.url",
             hint="callbacks go by what [fetch] allows: schemes, hosts, ports and networks",
-        ) from error  # fmt: skip
+        ) from error
     return Fetcher(policy)
 
 
@@ -176,7 +178,9 @@ def _minter(store: Store, profile: Profile, home: Path) -> Minter:
         return Ezid(identifier.ezid_url, identifier.ezid_user, password.strip(), shoulder)
     counter = f"noid/{identifier.naan}/{identifier.shoulder}/{identifier.template}"
     take, key = partial(_next_number, store, counter), cache(partial(_key_of, store, counter))
-    return Noid(identifier.naan, identifier.shoulder, identifier.template, take, key)
+    return Noid(
+        naan=identifier.naan, shoulder=identifier.shoulder, template=identifier.template, next_number=take, key=key
+    )
 
 
 def _next_number(store: Store, counter: str) -> int:

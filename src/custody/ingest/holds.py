@@ -20,7 +20,9 @@ def known_as(scope: str, name: str) -> Sequence[tuple[str, str]]:
         return [(scope, name)]
     if name != QUEUE:
         raise BadInput(
-            f"there is no queue {name!r}", code="hold.name", where="name",
+            f"there is no queue {name!r}",
+            code="hold.name",
+            where="name",
             hint=f"{QUEUE} is one; other work is paused by its kind: custody hold set kind NAME",
-        )  # fmt: skip
+        )
     return [("kind", kind) for kind in QUEUE_KINDS]

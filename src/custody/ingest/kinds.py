@@ -31,7 +31,7 @@ def kinds(world: Adapters, backoff: Backoff = PATIENT) -> Sequence[Kind]:
     """The ten daemons of the queue, and storing: run them in one worker or spread them over many."""
     return (
         *(
-            _step(JOB_KIND, JOB, name, step, world, backoff)
+            _step(JOB_KIND, JOB, name, step, world=world, backoff=backoff)
             for name, step in steps.STEPS.items()
             if name not in world.external
         ),
@@ -43,7 +43,7 @@ def kinds(world: Adapters, backoff: Backoff = PATIENT) -> Sequence[Kind]:
             decide=Provisioner(world.store, world.disk).decide,
             maker=JOB_MAKER,
         ),
-        *(_step(BATCH_KIND, BATCH, name, step, world, backoff) for name, step in BATCH_STEPS.items()),
+        *(_step(BATCH_KIND, BATCH, name, step, world=world, backoff=backoff) for name, step in BATCH_STEPS.items()),
         Kind(
             DELIVER_MAKER.kind,
             lambda work: notices.deliver(work, world),

@@ -22,10 +22,21 @@ _SAID: Final = Optional(text())
 _NUMBER: Final = Optional(either(digits, whole()))
 _YES: Final = Optional(either(text(10, 1), flag))
 _COMMON: Final[dict[str, Check | Optional]] = {
-    "profile": part, "payload": text(), "type": Optional(text(100)), "filename": _SAID, "submitter": _SAID,
-    "update": _YES, "digest_type": Optional(text(100)), "digest_value": Optional(text(1000)), "title": _SAID,
-    "creator": _SAID, "date": _SAID, "primary_id": Optional(text(1000)), "note": _SAID, "dc": Optional(map_of(text())),
-}  # fmt: skip
+    "profile": part,
+    "payload": text(),
+    "type": Optional(text(100)),
+    "filename": _SAID,
+    "submitter": _SAID,
+    "update": _YES,
+    "digest_type": Optional(text(100)),
+    "digest_value": Optional(text(1000)),
+    "title": _SAID,
+    "creator": _SAID,
+    "date": _SAID,
+    "primary_id": Optional(text(1000)),
+    "note": _SAID,
+    "dc": Optional(map_of(text())),
+}
 
 
 def _batch_is_true(store: Any, job: Job) -> str:
@@ -62,21 +73,39 @@ def _mail_is_true(store: Any, job: Job) -> str:
 
 
 BATCH_MAKER: Final = Maker(
-    kind=BATCH_KIND, instead=_DEPOSIT, verify=_batch_is_true,
+    kind=BATCH_KIND,
+    instead=_DEPOSIT,
+    verify=_batch_is_true,
     shape=record(
         **_COMMON | {"payload": _SAID},  # one without is told so in a letter: another service may have made it
-        local_id=_SAID, notification=_SAID, user_agent=_SAID, inline=_YES, first_row=_NUMBER, last_row=_NUMBER,
-        all_rows=_NUMBER, rows=_NUMBER,
+        local_id=_SAID,
+        notification=_SAID,
+        user_agent=_SAID,
+        inline=_YES,
+        first_row=_NUMBER,
+        last_row=_NUMBER,
+        all_rows=_NUMBER,
+        rows=_NUMBER,
     ),
-)  # fmt: skip
+)
 JOB_MAKER: Final = Maker(
-    kind=JOB_KIND, behalf="parent", instead=_DEPOSIT, verify=_job_is_true,
+    kind=JOB_KIND,
+    behalf="parent",
+    instead=_DEPOSIT,
+    verify=_job_is_true,
     shape=record(
-        **_COMMON, row=either(digits, whole()), line=_NUMBER, size=_NUMBER, local_ids=Optional(list_of(text())),
+        **_COMMON,
+        row=either(digits, whole()),
+        line=_NUMBER,
+        size=_NUMBER,
+        local_ids=Optional(list_of(text())),
     ),
-)  # fmt: skip
+)
 DELIVER_MAKER: Final = Maker(
-    kind=DELIVER, behalf="parent", instead="mails are sent by ingest, about batches", verify=_mail_is_true,
+    kind=DELIVER,
+    behalf="parent",
+    instead="mails are sent by ingest, about batches",
+    verify=_mail_is_true,
     shape=record(message=text(200, 1), to=list_of(text(500, 1), 100), message_id=text(1000, 1)),
-)  # fmt: skip
+)
 MAKERS: Final = (BATCH_MAKER, JOB_MAKER, DELIVER_MAKER)

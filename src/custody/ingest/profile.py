@@ -158,9 +158,11 @@ def kept_apart(key: str, file: Path) -> str:
         return file.read_text()
     except (OSError, UnicodeDecodeError) as error:
         raise BadInput(
-            f"the file cannot be read: {error}", code="profile.secret", where=key,
+            f"the file cannot be read: {error}",
+            code="profile.secret",
+            where=key,
             hint="put the secret into that file, readable for the workers' user only",
-        ) from error  # fmt: skip
+        ) from error
 
 
 def parse_profile(text: str, name: str, *, where: str = "profile") -> Profile:
@@ -169,7 +171,7 @@ def parse_profile(text: str, name: str, *, where: str = "profile") -> Profile:
     except (ValueError, RecursionError) as error:  # TOML, or a number of thousands of digits
         raise BadInput(f"not TOML: {error}", code="profile.toml", where=where) from error
     problems: list[str] = []
-    profile: Profile = _filled(Profile, given, "", problems, {"name": name})
+    profile: Profile = _filled(Profile, given, "", problems, fixed={"name": name})
     if not problems:
         problems += _problems(profile)
     if problems:

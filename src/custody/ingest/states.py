@@ -19,8 +19,15 @@ QUEUE_KINDS: Final = (JOB_KIND, BATCH_KIND)
 """The queue as people name it, and the kinds of work in it: paused together."""
 
 STEPS: Final = (
-    "pending", "estimating", "provisioning", "downloading", "processing", "storing", "recording", "notify",
-)  # fmt: skip
+    "pending",
+    "estimating",
+    "provisioning",
+    "downloading",
+    "processing",
+    "storing",
+    "recording",
+    "notify",
+)
 """The working states of a job, in order."""
 
 JOB: Final = Machine(
@@ -30,31 +37,31 @@ JOB: Final = Machine(
     ends={"completed": "passed", "failed": "failed", "rejected": "failed"},
     moves=(
         # from             signal     to
-        Move("pending",      "pass",    "estimating"),
-        Move("pending",      "fail",    "rejected"),  # final: a new submission is required
-        Move("pending",      "hold",    "held"),
-        Move("held",         "release", "pending", by="admin"),
-        Move("estimating",   "pass",    "provisioning"),
-        Move("provisioning", "pass",    "downloading"),
-        Move("provisioning", "fail",    "failed"),
-        Move("downloading",  "pass",    "processing"),
-        Move("downloading",  "fail",    "failed"),
-        Move("processing",   "pass",    "storing"),
-        Move("processing",   "fail",    "failed"),
-        Move("storing",      "pass",    "recording"),
-        Move("storing",      "fail",    "failed"),
-        Move("recording",    "pass",    "notify"),
-        Move("recording",    "fail",    "failed"),
-        Move("notify",       "pass",    "completed"),
-        Move("notify",       "fail",    "failed"),
-        Move("failed",       "resume",  AFTER_LAST_PASSED, by="admin"),
+        Move("pending", "pass", "estimating"),
+        Move("pending", "fail", "rejected"),  # final: a new submission is required
+        Move("pending", "hold", "held"),
+        Move("held", "release", "pending", by="admin"),
+        Move("estimating", "pass", "provisioning"),
+        Move("provisioning", "pass", "downloading"),
+        Move("provisioning", "fail", "failed"),
+        Move("downloading", "pass", "processing"),
+        Move("downloading", "fail", "failed"),
+        Move("processing", "pass", "storing"),
+        Move("processing", "fail", "failed"),
+        Move("storing", "pass", "recording"),
+        Move("storing", "fail", "failed"),
+        Move("recording", "pass", "notify"),
+        Move("recording", "fail", "failed"),
+        Move("notify", "pass", "completed"),
+        Move("notify", "fail", "failed"),
+        Move("failed", "resume", AFTER_LAST_PASSED, by="admin"),
     ),
     instead={
         ("rejected", "resume"): "a new submission is required: what was handed in is itself at fault",
         ("deleted", "resume"): "a new submission is required: who deleted it is in its history",  # in the tree
         ("completed", "delete"): "it is deposited, and is reported so; `custody batch delete` takes it along",
     },
-)  # fmt: skip
+)
 
 BATCH: Final = Machine(
     name="ingest batch",
@@ -63,16 +70,16 @@ BATCH: Final = Machine(
     ends={"completed": "passed", "failed": "failed"},
     moves=(
         # from                 signal     to
-        Move("pending",          "pass",    "processing"),
-        Move("pending",          "fail",    "failed"),  # no rows, or a manifest that cannot be read
-        Move("pending",          "hold",    "held"),
-        Move("held",             "release", "pending", by="admin"),
-        Move("processing",       "empty",   "reporting", by="engine"),
-        Move("reporting",        "pass",    "completed"),
-        Move("reporting",        "fail",    "failed"),
-        Move("failed",           "report",  "update-reporting", by="admin"),
-        Move("update-reporting", "pass",    "completed"),
-        Move("update-reporting", "fail",    "failed"),
+        Move("pending", "pass", "processing"),
+        Move("pending", "fail", "failed"),  # no rows, or a manifest that cannot be read
+        Move("pending", "hold", "held"),
+        Move("held", "release", "pending", by="admin"),
+        Move("processing", "empty", "reporting", by="engine"),
+        Move("reporting", "pass", "completed"),
+        Move("reporting", "fail", "failed"),
+        Move("failed", "report", "update-reporting", by="admin"),
+        Move("update-reporting", "pass", "completed"),
+        Move("update-reporting", "fail", "failed"),
     ),
     instead={
         ("failed", "resume"): "it is its jobs that are resumed; then `custody batch report … --update` tells of them",
@@ -81,6 +88,6 @@ BATCH: Final = Machine(
         ("processing", "report"): "its first report comes by itself when its last job has ended",
         ("reporting", "report"): "its first report is being made",
     },
-)  # fmt: skip
+)
 
 MACHINES: Final = {JOB_KIND: JOB, BATCH_KIND: BATCH}

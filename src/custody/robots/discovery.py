@@ -67,9 +67,11 @@ def must_not_be_a_program(file: Path, labels: Mapping[Path, Robot] | None = None
     known = {**(labels or {}), **{label: read_label(label) for label in _beside(file)}}
     if label := _program_of(file, known):
         raise BadInput(
-            f"it is the program of {label}, and is not imported", code="robot.file", where=str(file),
+            f"it is the program of {label}, and is not imported",
+            code="robot.file",
+            where=str(file),
             hint=f"name {label}: then it runs as its label says",
-        )  # fmt: skip
+        )
 
 
 def _in(place: str, labels: Mapping[Path, Robot]) -> Iterator[Robot]:

@@ -52,6 +52,7 @@ def stopping(events: Sequence[Event], robot: Robot, item: Item) -> NewEvent:
     others = {event.agent for event in since_outside(events) if EDITED in event.detail}
     told = {
         "why": f"{' and '.join(sorted(others))} keep changing it in turn, with nothing new from outside",
-        "rounds": robot.rounds, "robots": sorted(others),
-    }  # fmt: skip
-    return NewEvent(item.id, STOPPED, "warning", robot.agent, told)
+        "rounds": robot.rounds,
+        "robots": sorted(others),
+    }
+    return NewEvent(item=item.id, type=STOPPED, outcome="warning", agent=robot.agent, detail=told)

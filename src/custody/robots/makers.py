@@ -15,7 +15,10 @@ def _is_true(store: Any, job: Job) -> str:
 
 
 ROBOT_MAKER: Final = Maker(
-    kind="robot/", behalf="system", shape=record(item=text(least=1)), verify=_is_true,
+    kind="robot/",
+    behalf="system",
+    shape=record(item=text(least=1)),
+    verify=_is_true,
     instead="a robot wakes by events: `custody item`, `custody robot restart`",
-)  # fmt: skip
+)
 MAKERS: Final = (ROBOT_MAKER,)

@@ -59,16 +59,19 @@ class Report:
         """Not now: nothing is recorded, and the item stays ready after the delay."""
         if not 0 < seconds < LONGEST:
             raise BadInput(
-                f"it is put off for {seconds} seconds", code="robot.postpone",
+                f"it is put off for {seconds} seconds",
+                code="robot.postpone",
                 hint="more than none, else it would be tried again and again, and less than ten years",
-            )  # fmt: skip
+            )
         self.postponed = (seconds, why)
 
     def changed(self, item: Item, fingerprint: str, **detail: Any) -> None:
         """The work changed the item's content; this does not wake the robot itself again. In words of its own: those
         that the system reads are refused (`robot.reserved`)."""
         check_detail(detail, item.id, RESERVED_CODE)
-        self.edited = NewItem(item.id, item.types, item.collection, fingerprint, detail)
+        self.edited = NewItem(
+            id=item.id, types=item.types, collection=item.collection, fingerprint=fingerprint, detail=detail
+        )
 
     @property
     def outcome(self) -> str:
@@ -126,7 +129,7 @@ def robot(
     check_event(event, f"robot {name}", "robot.label", form="robot.label")
 
     def label(work: Work) -> Robot:
-        return _checked(Robot(name, version, event, trigger, work, **options))
+        return _checked(Robot(name=name, version=version, event=event, when=trigger, work=work, **options))
 
     return label
 
@@ -149,9 +152,13 @@ def _checked(labelled: Robot) -> Robot:
 def sentence(trigger: Trigger) -> str:
     """A trigger as one would say it."""
     words = {
-        "types": "of type {}", "past": "that have had {}", "failed": "whose {} failed", "absent": "without {}",
-        "old": "whose {} is older than their last change", "items": "among {}",
-    }  # fmt: skip
+        "types": "of type {}",
+        "past": "that have had {}",
+        "failed": "whose {} failed",
+        "absent": "without {}",
+        "old": "whose {} is older than their last change",
+        "items": "among {}",
+    }
     parts = [
         text.format(" and ".join(sorted(getattr(trigger, name))))
         for name, text in words.items()

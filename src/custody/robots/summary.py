@@ -16,10 +16,19 @@ from custody.robots.robot import Robot
 from custody.robots.runner import BUSY
 
 WORDS = {
-    "success": "went well", "warning": "with a warning", "failure": "failed", "stopped": "stopped as a loop",
-    "not ready": "no longer ready", "postponed": "postponed", "busy": "lock busy", "again": "to be tried again",
-    "timeout": "timed out", "broken": "could not be worked on", "late": "lost, said too late", "left": "never started",
-}  # fmt: skip
+    "success": "went well",
+    "warning": "with a warning",
+    "failure": "failed",
+    "stopped": "stopped as a loop",
+    "not ready": "no longer ready",
+    "postponed": "postponed",
+    "busy": "lock busy",
+    "again": "to be tried again",
+    "timeout": "timed out",
+    "broken": "could not be worked on",
+    "late": "lost, said too late",
+    "left": "never started",
+}
 BAD = ("failure", "timeout", "broken")
 
 

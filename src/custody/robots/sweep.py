@@ -138,6 +138,6 @@ def _queue(store: Store, robot: Robot, ready: Sequence[Item]) -> None:
 
         def one_by_one(tx: Tx) -> None:
             for item in ready:
-                make_ready(tx, robot.name, item, facts, "sweep")
+                make_ready(tx, robot.name, item, facts, agent="sweep")
 
         store.db.write(one_by_one)

@@ -39,7 +39,7 @@ def reference(schema: Mapping[str, Any], rules: Mapping[str, Rule]) -> str:
         if operation["tags"][0] != tag:
             tag = operation["tags"][0]
             parts.append(f"\n## {tag[:1].upper()}{tag[1:]}\n")
-        parts.append(_section(method, path, operation, schema, rules))
+        parts.append(_section(method, path, operation, schema, rules=rules))
     return "".join(parts)
 
 
@@ -79,9 +79,12 @@ def _body(operation: Mapping[str, Any], schema: Mapping[str, Any]) -> Iterator[M
         form = schema.get("components", {}).get("schemas", {}).get(name, form)
         for field, facts in form.get("properties", {}).items():
             yield {
-                "name": field, "in": "body", "description": facts.get("description", ""), "schema": facts,
+                "name": field,
+                "in": "body",
+                "description": facts.get("description", ""),
+                "schema": facts,
                 "required": field in form.get("required", ()),
-            }  # fmt: skip
+            }
 
 
 def _parameter(given: Mapping[str, Any]) -> str:

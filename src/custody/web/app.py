@@ -50,9 +50,16 @@ def build_app(store: Store, options: Options) -> FastAPI:
         site.tokens.close()
 
     app = FastAPI(
-        title="Custody", version=__version__, description=DESCRIPTION, docs_url=None, redoc_url=None, openapi_url=None,
-        dependencies=[Depends(permit)], lifespan=lifespan, redirect_slashes=False,
-    )  # fmt: skip
+        title="Custody",
+        version=__version__,
+        description=DESCRIPTION,
+        docs_url=None,
+        redoc_url=None,
+        openapi_url=None,
+        dependencies=[Depends(permit)],
+        lifespan=lifespan,
+        redirect_slashes=False,
+    )
     app.state.site = site
     for router in routers:
         app.include_router(router)
@@ -60,9 +67,13 @@ def build_app(store: Store, options: Options) -> FastAPI:
     problems.install(app)
     app.add_middleware(Shortcut, ways=api.SHORT)
     app.add_middleware(
-        Around, small=options.small_body, large=options.upload, is_upload=lambda path: path in UPLOADS,
-        surprise=problems.surprise, refused=problems.refused,
-    )  # fmt: skip
+        Around,
+        small=options.small_body,
+        large=options.upload,
+        is_upload=lambda path: path in UPLOADS,
+        surprise=problems.surprise,
+        refused=problems.refused,
+    )
     return app
 
 

@@ -181,8 +181,21 @@ def static_address() -> str:
 
 
 FILTERS: Final[dict[str, Callable[..., Any]]] = {
-    "ago": ago, "time": time, "when": when, "iso": iso, "span": span, "size": size, "number": number, "many": many,
-    "said": said, "name": name, "shown": shown, "pretty": pretty, "reason": reason, "subject": subject_link,
-    "path_quote": path_quote, "who": name_of,
+    "ago": ago,
+    "time": time,
+    "when": when,
+    "iso": iso,
+    "span": span,
+    "size": size,
+    "number": number,
+    "many": many,
+    "said": said,
+    "name": name,
+    "shown": shown,
+    "pretty": pretty,
+    "reason": reason,
+    "subject": subject_link,
+    "path_quote": path_quote,
+    "who": name_of,
     "plain_words": lambda text: str(text).replace("-", " ").replace(".", " ").replace("_", " "),
-}  # fmt: skip
+}

@@ -31,11 +31,22 @@ STATUS: Mapping[type[CustodyError], int] = {
     CustodyError: 500,
 }
 TITLES = {
-    400: "This cannot be read", 401: "Who are you?", 403: "Not yours to do", 404: "Not there",
-    405: "Not possible here", 408: "Too slow", 409: "Refused as things stand", 413: "Too large",
-    414: "Too long an address", 415: "Not this type", 422: "This does not fit", 429: "Too many",
-    431: "Too many headers", 500: "Something went wrong", 503: "Not available just now",
-}  # fmt: skip
+    400: "This cannot be read",
+    401: "Who are you?",
+    403: "Not yours to do",
+    404: "Not there",
+    405: "Not possible here",
+    408: "Too slow",
+    409: "Refused as things stand",
+    413: "Too large",
+    414: "Too long an address",
+    415: "Not this type",
+    422: "This does not fit",
+    429: "Too many",
+    431: "Too many headers",
+    500: "Something went wrong",
+    503: "Not available just now",
+}
 
 
 NOTHING = {"code": "", "where": "", "hint": ""}

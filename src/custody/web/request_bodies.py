@@ -58,6 +58,7 @@ def must_read_strictly(routers: Iterable[APIRouter]) -> None:
     careless = sorted({route.path for route in routes if not isinstance(route, Strict)})
     if careless:
         raise Unsafe(
-            f"bodies of {', '.join(careless)} would be read carelessly", code="web.reading",
+            f"bodies of {', '.join(careless)} would be read carelessly",
+            code="web.reading",
             hint="make it with the Router of web/request_bodies.py",
-        )  # fmt: skip
+        )

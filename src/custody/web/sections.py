@@ -52,10 +52,14 @@ class Section:
 
 
 INGEST: Final = Section(
-    "Batches", "/batches", "b", whole=False, right="batch:read",
+    "Batches",
+    "/batches",
+    "b",
+    whole=False,
+    right="batch:read",
     line=Line("Deposits", JOB_KIND, tuple(Station(state, state.capitalize()) for state in STEPS), "completed"),
     groups=BATCH_KIND,
-)  # fmt: skip
+)
 
 FIRST: Final = (Section("Overview", "/", "o", right="overview:read"),)
 LAST: Final = (

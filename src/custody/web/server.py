@@ -35,16 +35,26 @@ class Server:
         site: Site = app.state.site
         if site.options.demo and not is_loopback(host):
             raise Unsafe(
-                f"without login only this machine may be served, not {host}", code="web.demo",
+                f"without login only this machine may be served, not {host}",
+                code="web.demo",
                 hint="`custody token create`, and serve without --demo",
-            )  # fmt: skip
+            )
         self._site, self.listens_at = site, _bound(host, port, tries)
         self.host, self.port = host, int(self.listens_at.getsockname()[1])
         config = uvicorn.Config(
-            app, log_level="warning", access_log=False, server_header=False, date_header=True, proxy_headers=False,
-            timeout_graceful_shutdown=GRACE_SECONDS, timeout_keep_alive=15, lifespan="on", ws="none",
-            http=waiting(header_seconds), limit_concurrency=MOST_CONNECTIONS,
-        )  # fmt: skip
+            app,
+            log_level="warning",
+            access_log=False,
+            server_header=False,
+            date_header=True,
+            proxy_headers=False,
+            timeout_graceful_shutdown=GRACE_SECONDS,
+            timeout_keep_alive=15,
+            lifespan="on",
+            ws="none",
+            http=waiting(header_seconds),
+            limit_concurrency=MOST_CONNECTIONS,
+        )
         self._server = uvicorn.Server(config)
         self._thread = threading.Thread(target=self._run, name="custody-web", daemon=True)
 

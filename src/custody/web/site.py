@@ -92,8 +92,9 @@ class Site:
         if self.options.world is None:
             raise Unavailable(
                 "nothing can be deposited here: this process was started without a configuration of ingest",
-                code="ingest.missing", hint="`custody serve --config custody.toml`",
-            )  # fmt: skip
+                code="ingest.missing",
+                hint="`custody serve --config custody.toml`",
+            )
         return self.options.world
 
     @property
@@ -116,9 +117,11 @@ class Site:
         if is_among(kind, self.options.open_kinds) or is_among(kind, [one.kind for one in self.store.kinds.list()]):
             return
         raise BadInput(
-            f"no worker has offered to do {kind[:100]}", code="job.kind", where="kind",
+            f"no worker has offered to do {kind[:100]}",
+            code="job.kind",
+            where="kind",
             hint=f"{OWN_KIND}; or name it in custody.toml: [access] open_kinds",
-        )  # fmt: skip
+        )
 
     def operator(self, caller: Caller) -> Operator:
         return Operator(self.store, self.machines, caller.agent)
@@ -141,9 +144,12 @@ class Site:
     @cached_property
     def templates(self) -> Environment:
         made = Environment(
-            loader=_templates(), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
+            loader=_templates(),
+            autoescape=True,
+            undefined=StrictUndefined,
+            trim_blocks=True,
             lstrip_blocks=True,
-        )  # fmt: skip
+        )
         made.filters |= formatting.FILTERS
         made.globals |= {"static": formatting.static_address(), "version": __version__, "look": formatting.look}
         return made
@@ -155,10 +161,18 @@ class Site:
         about = values.get("job") or values.get("batch")
         common = {
             "sections": [each for each in shown if caller and (caller.where(each.right) is None or not each.whole)],
-            "caller": caller, "form_token": self.form_token(caller), "now": self.store.now(), "path": request.url.path,
-            "theme": theme if theme in ("light", "dark") else "auto", "query": dict(request.query_params),
-            "address": formatting.address(request.url.path, request.query_params), "demo": self.options.demo,
-            "backend": self.store.db.dialect, "data_address": "", "csv_address": "", "live": False,
+            "caller": caller,
+            "form_token": self.form_token(caller),
+            "now": self.store.now(),
+            "path": request.url.path,
+            "theme": theme if theme in ("light", "dark") else "auto",
+            "query": dict(request.query_params),
+            "address": formatting.address(request.url.path, request.query_params),
+            "demo": self.options.demo,
+            "backend": self.store.db.dialect,
+            "data_address": "",
+            "csv_address": "",
+            "live": False,
             "since": getattr(request.state, "since", 0),
             "sees_all": bool(caller and caller.where("event:read") is None),
             "may_act": bool(
@@ -166,7 +180,7 @@ class Site:
                 and (caller.may("job:act", about.collection) if isinstance(about, Job) else caller.has("job:act"))
             ),
             "said": unquote(request.cookies.get(SAID, "")),
-        }  # fmt: skip
+        }
         html = self.templates.get_template(template).render({**common, **values})
         response = HTMLResponse(html, status)
         if SAID in request.cookies:

@@ -71,10 +71,21 @@ def open_shop(store: Store, config: WorkflowConfig, home: Path, network: Rules |
     kept, secrets = (home / config.kept).resolve(), (home / config.secrets).resolve()
     modes.make_folder(kept)
     shop = Runner(
-        store, sandboxes, work, kept, works, _client(work), secrets, _identity(work), containers.engine(config.engine),
-        tuple(config.images), float(config.adopt), network or Rules(), int(config.outputs),
-        Limits(config.checkout_files, config.checkout_bytes, config.checkout_depth),
-    )  # fmt: skip
+        store=store,
+        sandboxes=sandboxes,
+        work=work,
+        kept=kept,
+        sandbox_works=works,
+        client=_client(work),
+        secrets=secrets,
+        identity=_identity(work),
+        engine=containers.engine(config.engine),
+        images=tuple(config.images),
+        adopt=float(config.adopt),
+        network=network or Rules(),
+        outputs=int(config.outputs),
+        limits=Limits(config.checkout_files, config.checkout_bytes, config.checkout_depth),
+    )
     leftover_folders.sweep(shop)
     return shop
 
@@ -118,16 +129,23 @@ def kinds(shop: Runner, at_once: int = 0) -> Sequence[Kind]:
 def planning(store: Store) -> Kind:
     """Whoever has planned a revision plans the next one, if it is known by then."""
     return Kind(
-        COMMIT_MAKER.kind, _while_wanted(lambda work: commit(work, store)), tries=1_000_000, backoff=PATIENT,
-        onward=True, maker=COMMIT_MAKER,
-    )  # fmt: skip
+        COMMIT_MAKER.kind,
+        _while_wanted(lambda work: commit(work, store)),
+        tries=1_000_000,
+        backoff=PATIENT,
+        onward=True,
+        maker=COMMIT_MAKER,
+    )
 
 
 def _tasks(shop: Runner, maker: Maker) -> Kind:
     return Kind(
-        maker.kind, _while_wanted(lambda work: run_task(work, shop)), tries=1_000,
-        confirm_dead=lambda job: confirm_dead(job, shop), maker=maker,
-    )  # fmt: skip
+        maker.kind,
+        _while_wanted(lambda work: run_task(work, shop)),
+        tries=1_000,
+        confirm_dead=lambda job: confirm_dead(job, shop),
+        maker=maker,
+    )
 
 
 def _while_wanted(handle: Callable[[Work], Outcome]) -> Callable[[Work], Outcome]:

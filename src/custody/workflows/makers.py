@@ -95,28 +95,54 @@ def _job(store: Any, number_: int) -> Job | None:
 
 
 COMMIT_MAKER: Final = Maker(
-    kind=COMMIT_KIND, instead="`custody archive notify ARCHIVE REVISION`", verify=_commit_is_true,
+    kind=COMMIT_KIND,
+    instead="`custody archive notify ARCHIVE REVISION`",
+    verify=_commit_is_true,
     shape=record(archive=part, revision=whole(1)),
-)  # fmt: skip
+)
 RUN_MAKER: Final = Maker(
-    kind=RUN_KIND, instead=_RUN, verify=_run_is_true,
+    kind=RUN_KIND,
+    instead=_RUN,
+    verify=_run_is_true,
     shape=record(
-        archive=part, wanted=part, revision=Optional(whole(1)), alone=Optional(flag), schedule=Optional(text(500)),
-        slot=Optional(whole()), by=Optional(text(500)),  # asked for by an earlier version; never read
+        archive=part,
+        wanted=part,
+        revision=Optional(whole(1)),
+        alone=Optional(flag),
+        schedule=Optional(text(500)),
+        slot=Optional(whole()),
+        by=Optional(text(500)),  # asked for by an earlier version; never read
     ),
-)  # fmt: skip
+)
 _RECIPE: Final = record(
-    command=Optional(list_of(text())), script=Optional(text()), shell=Optional(text(20)), env=Optional(map_of(text())),
-    network=Optional(either(flag, list_of(text(500)))), timeout=Optional(whole()),
-    grace=Optional(whole()), retries=Optional(whole()),
-    outputs=Optional(list_of(text())), output_limit=Optional(whole()), image=Optional(text()),
-    secrets=Optional(list_of(part)), ready=Optional(text(20)),
-)  # fmt: skip
+    command=Optional(list_of(text())),
+    script=Optional(text()),
+    shell=Optional(text(20)),
+    env=Optional(map_of(text())),
+    network=Optional(either(flag, list_of(text(500)))),
+    timeout=Optional(whole()),
+    grace=Optional(whole()),
+    retries=Optional(whole()),
+    outputs=Optional(list_of(text())),
+    output_limit=Optional(whole()),
+    image=Optional(text()),
+    secrets=Optional(list_of(part)),
+    ready=Optional(text(20)),
+)
 _TASK: Final = record(
-    archive=part, revision=whole(1), run=part, task=part, file=Optional(text()), recipe=Optional(_RECIPE),
-    depends=_PARTS, cancels=_PARTS, cancels_here=_PARTS, definition=Optional(text(200)),
-    lineage=Optional(list_of(text())), faults=Optional(list_of(text())),
-)  # fmt: skip
+    archive=part,
+    revision=whole(1),
+    run=part,
+    task=part,
+    file=Optional(text()),
+    recipe=Optional(_RECIPE),
+    depends=_PARTS,
+    cancels=_PARTS,
+    cancels_here=_PARTS,
+    definition=Optional(text(200)),
+    lineage=Optional(list_of(text())),
+    faults=Optional(list_of(text())),
+)
 TASK_MAKER: Final = Maker(kind=TASK_KIND, behalf="parent", instead=_RUN, shape=_TASK, verify=_task_is_true)
 QUICK_MAKER: Final = Maker(kind=QUICK_KIND, behalf="parent", instead=_RUN, shape=_TASK, verify=_task_is_true)
 MAKERS: Final = (COMMIT_MAKER, RUN_MAKER, TASK_MAKER, QUICK_MAKER)

@@ -31,9 +31,14 @@ def keep_time(store: Store, archive: str, wanted: Sequence[tuple[str, Schedule]]
 
 def _timetable(archive: str, workflow: str, schedule: Schedule) -> Timetable:
     return Timetable(
-        schedule_name(archive, workflow), schedule.cron, RUN_KIND, {"archive": archive, "wanted": workflow},
-        zone=schedule.timezone, lane=archive, overlap="allow" if schedule.overlap == "allow" else "skip",
-    )  # fmt: skip
+        schedule_name(archive, workflow),
+        schedule.cron,
+        RUN_KIND,
+        {"archive": archive, "wanted": workflow},
+        zone=schedule.timezone,
+        lane=archive,
+        overlap="allow" if schedule.overlap == "allow" else "skip",
+    )
 
 
 def _says(timetable: Timetable) -> tuple[object, ...]:

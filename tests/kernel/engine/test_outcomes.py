@@ -22,9 +22,12 @@ from kernel.engine.conftest import Bench
 def test_passed_saves_facts_jobs_items_and_events_together(bench: Bench) -> None:
     def handler(work: Work) -> Passed:
         return Passed(
-            {"weight": 3}, keep={"box": "blue"}, then=[NewJob("letter")],
-            items=[NewItem("ark:/1/x", frozenset({"object"}))], events=[NewEvent("ark:/1/x", "wrapped")],
-        )  # fmt: skip
+            {"weight": 3},
+            keep={"box": "blue"},
+            then=[NewJob("letter")],
+            items=[NewItem("ark:/1/x", frozenset({"object"}))],
+            events=[NewEvent("ark:/1/x", "wrapped")],
+        )
 
     parcel = bench.submit()
     bench.run(handler)
@@ -199,8 +202,15 @@ def test_each_command_is_one_event_and_what_the_table_forbids_is_refused(bench: 
     assert operator.delete(parcel, "cleaning up")
     assert not operator.delete(parcel, "again")
     assert bench.types(parcel) == [
-        "submitted", "prioritised", "held", "released", "cancelled", "resumed", "cancelled", "deleted",
-    ]  # fmt: skip
+        "submitted",
+        "prioritised",
+        "held",
+        "released",
+        "cancelled",
+        "resumed",
+        "cancelled",
+        "deleted",
+    ]
 
 
 def test_a_job_that_is_resumed_while_it_is_being_deleted_stays(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:

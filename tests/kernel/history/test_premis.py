@@ -331,11 +331,18 @@ def test_what_we_exported_comes_in_again_with_its_detail_and_its_origin() -> Non
 @pytest.mark.parametrize(
     ("type_", "taken_as"),
     [
-        *((each, each) for each in [*sorted(RECORDED), "Changed", "task build"]), ("withdrawn ", "withdrawn"),
-        ("сhanged", "event"), ("ｉｎｇｅｓｔｅｄ", "ingested"), ("app\u3164roved", "approved"), ("ingestion (AIP)", "ingestion AIP"),
-        ("\u202edevorppa", "devorppa"), ("ᎪᏢᏢᎡᎾᏙᎬᎠ", "event"), ("imported сhanged", "event"), ("!", "event"),
+        *((each, each) for each in [*sorted(RECORDED), "Changed", "task build"]),
+        ("withdrawn ", "withdrawn"),
+        ("сhanged", "event"),
+        ("ｉｎｇｅｓｔｅｄ", "ingested"),
+        ("app\u3164roved", "approved"),
+        ("ingestion (AIP)", "ingestion AIP"),
+        ("\u202edevorppa", "devorppa"),
+        ("ᎪᏢᏢᎡᎾᏙᎬᎠ", "event"),
+        ("imported сhanged", "event"),
+        ("!", "event"),
     ],
-)  # fmt: skip
+)
 def test_what_comes_from_outside_never_passes_for_what_the_system_records(type_: str, taken_as: str) -> None:
     told = {word: "x" for word in (*NOTED, *RESERVED)} | {"pages": 3}
     event = PremisEvent(("local", "1"), type_, 0, "1970", "success", "ok", ("system",), (("local", "x"),), (), told)

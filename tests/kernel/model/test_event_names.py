@@ -19,7 +19,7 @@ NOT_SHOWN = [
     *"\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b\u180e\u180f\u200b\u200c\u200d\u200e\u200f\u2028\u2029\u202a\u202b\u202c",
     *"\u202d\u202e\u2060\u2063\u2065\u2066\u2067\u2068\u2069\u206f\u2800\u3164\ufe00\ufe0f\ufeff\uffa0\ufff0\ufffb\x00\x07\x1b\x7f\x85",
     *"\U0001d173\U000e0001\U000e0061\U000e0100\U000e0fff\ue000\U00100000",
-]  # fmt: skip
+]
 CYRILLIC = dict(zip("abcdefghijklmnopqrstuvwxyz", "аьсԁеғԍһіјкӏмпорԛгѕтцѵԝхуз", strict=True))
 GREEK = dict(zip("abdeiknoptuvwxyz", "αβδεικηορτυνωχγζ", strict=True))
 GREEK_CAPITALS = dict(zip("abehikmnoptxyz", "ΑΒΕΗΙΚΜΝΟΡΤΧΥΖ", strict=True))
@@ -49,19 +49,28 @@ def named_after(form: str) -> dict[str, str]:
 STYLES = [
     named_after(form)
     for form in (
-        "FULLWIDTH LATIN SMALL LETTER {}", "MATHEMATICAL BOLD SMALL {}", "MATHEMATICAL SCRIPT CAPITAL {}",
-        "CIRCLED LATIN SMALL LETTER {}", "PARENTHESIZED LATIN SMALL LETTER {}", "MODIFIER LETTER SMALL {}",
+        "FULLWIDTH LATIN SMALL LETTER {}",
+        "MATHEMATICAL BOLD SMALL {}",
+        "MATHEMATICAL SCRIPT CAPITAL {}",
+        "CIRCLED LATIN SMALL LETTER {}",
+        "PARENTHESIZED LATIN SMALL LETTER {}",
+        "MODIFIER LETTER SMALL {}",
         "LATIN SMALL LETTER {} WITH DOT BELOW",
     )
-]  # fmt: skip
+]
 ODD_STYLES = [
     named_after(form)
     for form in (
-        "LATIN LETTER SMALL CAPITAL {}", "REGIONAL INDICATOR SYMBOL LETTER {}", "LATIN SMALL LETTER {} WITH HOOK",
-        "NEGATIVE SQUARED LATIN CAPITAL LETTER {}", "COMBINING LATIN SMALL LETTER {}", "LATIN SMALL LETTER TURNED {}",
-        "LISU LETTER {}A", "TAG LATIN SMALL LETTER {}",
+        "LATIN LETTER SMALL CAPITAL {}",
+        "REGIONAL INDICATOR SYMBOL LETTER {}",
+        "LATIN SMALL LETTER {} WITH HOOK",
+        "NEGATIVE SQUARED LATIN CAPITAL LETTER {}",
+        "COMBINING LATIN SMALL LETTER {}",
+        "LATIN SMALL LETTER TURNED {}",
+        "LISU LETTER {}A",
+        "TAG LATIN SMALL LETTER {}",
     )
-]  # fmt: skip
+]
 """Which no name of an event may have at all."""
 
 
@@ -138,11 +147,32 @@ def test_no_letter_of_unicode_makes_another_event_of_a_reserved_one(word: str) -
 @pytest.mark.parametrize(
     "type_",
     [
-        "5tored", "9one", "gon3", "4pproved", "7ask build", "5et asid3", "8elieved", "6elieved", "5-tored", "s-7-o-r-e-d", "g-o-n-3", "run 5",
-        "approved", "app-roved", "imported approved", "imported: approved", "imported-approved", "task:build", "ta-sk build",
-        "run_nightly", "Imported  x", "ｒｕｎ nightly", "арргоѵеԁ", "арр roved",
+        "5tored",
+        "9one",
+        "gon3",
+        "4pproved",
+        "7ask build",
+        "5et asid3",
+        "8elieved",
+        "6elieved",
+        "5-tored",
+        "s-7-o-r-e-d",
+        "g-o-n-3",
+        "run 5",
+        "approved",
+        "app-roved",
+        "imported approved",
+        "imported: approved",
+        "imported-approved",
+        "task:build",
+        "ta-sk build",
+        "run_nightly",
+        "Imported  x",
+        "ｒｕｎ nightly",
+        "арргоѵеԁ",
+        "арр roved",
     ],
-)  # fmt: skip
+)
 def test_what_is_reserved_is_reserved_however_it_is_parted(type_: str) -> None:
     with pytest.raises(BadInput, match="is recorded by the system itself"):
         check_event(type_, "a test")
@@ -151,15 +181,54 @@ def test_what_is_reserved_is_reserved_however_it_is_parted(type_: str) -> None:
 @pytest.mark.parametrize(
     "type_",
     [
-        "accession", "message digest calculation", "de-accession", "Checksums_Verified", "Ingest_Start", "v1.2 migrated",
-        "http://id.loc.gov/vocabulary/preservation/eventType/fix", "S", "2nd look", "approved by two", "imported", "task",
-        "contrôle d’intégrité", "vérification d'empreinte", "prüfsumme geprüft", "col·lecció revisada", "þýtt", "łączenie",
-        "контроль целостности", "έλεγχος ακεραιότητας", "ստուգում", "בדיקת שלמות", "فحص السلامة", "शुद्धता जाँच", "ตรวจสอบ",
-        "mp3 made", "1st checked", "3d scan made", "sha256 computed", "7z unpacked", "pass 5", "9 pages gone", "scan 0", "stored 5",
-        "stored 2", "0", "5", "2026", "md5", "h264 encoded",
-        "完全性確認", "ウイルスチェック", "무결성 검사", "PDF 検証", "kiểm tra", "ɗan kwafi",
+        "accession",
+        "message digest calculation",
+        "de-accession",
+        "Checksums_Verified",
+        "Ingest_Start",
+        "v1.2 migrated",
+        "http://id.loc.gov/vocabulary/preservation/eventType/fix",
+        "S",
+        "2nd look",
+        "approved by two",
+        "imported",
+        "task",
+        "contrôle d’intégrité",
+        "vérification d'empreinte",
+        "prüfsumme geprüft",
+        "col·lecció revisada",
+        "þýtt",
+        "łączenie",
+        "контроль целостности",
+        "έλεγχος ακεραιότητας",
+        "ստուգում",
+        "בדיקת שלמות",
+        "فحص السلامة",
+        "शुद्धता जाँच",
+        "ตรวจสอบ",
+        "mp3 made",
+        "1st checked",
+        "3d scan made",
+        "sha256 computed",
+        "7z unpacked",
+        "pass 5",
+        "9 pages gone",
+        "scan 0",
+        "stored 5",
+        "stored 2",
+        "0",
+        "5",
+        "2026",
+        "md5",
+        "h264 encoded",
+        "完全性確認",
+        "ウイルスチェック",
+        "무결성 검사",
+        "PDF 検証",
+        "kiểm tra",
+        "ɗan kwafi",
     ],
-)  # fmt: skip
+)
 def test_archives_name_events_in_their_own_language(type_: str) -> None:
     check_event(type_, "a test")
     assert plain(type_) == type_
@@ -168,12 +237,23 @@ def test_archives_name_events_in_their_own_language(type_: str) -> None:
 @pytest.mark.parametrize(
     ("type_", "wrong"),
     [
-        ("", "has 1 to 200"), ("x" * 201, "has 1 to 200"), ("pages\u3164", "not shown"), ("ﬁxed", "NFKC"), ("pages ", "begins and ends"),
-        ("pages  counted", "single blanks"), ("pages|counted", "not '|'"), ("pages\ncounted", "not shown"), ("pаges", "one alphabet each"),
-        ("ᴘages", "taken for others"), ("ᏢᎪᎨᎬ", "taken for others"), ("PDF検証", "one alphabet each"), ("q\u0323\u0300\u0301\u0302b", "few"),
-        ("\u0301a", "on its letters"), ("counted!", "not '!'"),
+        ("", "has 1 to 200"),
+        ("x" * 201, "has 1 to 200"),
+        ("pages\u3164", "not shown"),
+        ("ﬁxed", "NFKC"),
+        ("pages ", "begins and ends"),
+        ("pages  counted", "single blanks"),
+        ("pages|counted", "not '|'"),
+        ("pages\ncounted", "not shown"),
+        ("pаges", "one alphabet each"),
+        ("ᴘages", "taken for others"),
+        ("ᏢᎪᎨᎬ", "taken for others"),
+        ("PDF検証", "one alphabet each"),
+        ("q\u0323\u0300\u0301\u0302b", "few"),
+        ("\u0301a", "on its letters"),
+        ("counted!", "not '!'"),
     ],
-)  # fmt: skip
+)
 def test_what_is_wrong_with_a_name_is_said(type_: str, wrong: str) -> None:
     assert wrong in fault_of(type_)
 

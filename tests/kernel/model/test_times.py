@@ -48,9 +48,14 @@ def test_months_of_missed_slots_is_counted_without_walking_over_them(
 
 
 ZONES = (
-    "UTC", "Europe/Copenhagen", "America/New_York", "America/St_Johns", "Antarctica/Troll", "Asia/Kathmandu",
+    "UTC",
+    "Europe/Copenhagen",
+    "America/New_York",
+    "America/St_Johns",
+    "Antarctica/Troll",
+    "Asia/Kathmandu",
     "Pacific/Apia",  # which left out the whole 30 December 2011
-)  # fmt: skip
+)
 SPECS = ("*/15 * * * *", "30 1-3 * * *", "0,30 2 * * *", "0 0 * * *", "5-59/9 0-23 * 2-11 *", "0 3 L * *", "0 1 1 * 5")
 
 

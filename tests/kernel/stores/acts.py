@@ -175,6 +175,13 @@ def _change(job: Job, signal: str, machine: Machine, *, token: int | None, **mor
     type_, outcome = TOLD[signal]
     given: dict[str, Any] = {"move": new_move(), "code": "broken" if signal == "fail" else None, **more}
     return Change(
-        job.id, job.state, to, type_, outcome, runnable=machine.is_working(to), ended=machine.end(to), token=token,
+        job.id,
+        job.state,
+        to,
+        type_,
+        outcome,
+        runnable=machine.is_working(to),
+        ended=machine.end(to),
+        token=token,
         **given,
-    )  # fmt: skip
+    )

@@ -44,8 +44,11 @@ def test_many_of_different_people_in_one_request_keep_their_own(store: Store) ->
     for acting in (ADA, BO, system("watch"), PROGRAM):
         store.queue.submit_one(NewJob("parcel", {"of": acting.agent}), acting)
     assert {job.payload["of"]: job.by for job in store.queue.every()} == {
-        "ada": "token:12/ada", "bo": "cli:1000/bo", "watch": "system", "": "system",
-    }  # fmt: skip
+        "ada": "token:12/ada",
+        "bo": "cli:1000/bo",
+        "watch": "system",
+        "": "system",
+    }
 
 
 def test_the_same_key_again_leaves_the_first_ones_name(store: Store) -> None:

@@ -181,8 +181,12 @@ def test_a_claim_says_that_its_collection_is_held_and_by_whom(store: Store, cloc
     hold = take_one(store).hold
     assert hold is not None
     assert (hold.scope, hold.name, hold.who, hold.why, hold.since) == (
-        "collection", "maps", "eva", "rights unclear", clock.now(),
-    )  # fmt: skip
+        "collection",
+        "maps",
+        "eva",
+        "rights unclear",
+        clock.now(),
+    )
 
 
 def test_a_claim_says_that_its_batch_is_held(store: Store) -> None:

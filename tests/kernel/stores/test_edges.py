@@ -36,9 +36,14 @@ def target(store: Store) -> int:
     """A job that can come to every sort of end."""
     blocker = submit(store, "blocker")
     return submit(
-        store, "target", payload={"blocker": blocker}, needs=[Edge(blocker, "finished")], line="trunk", task="index",
+        store,
+        "target",
+        payload={"blocker": blocker},
+        needs=[Edge(blocker, "finished")],
+        line="trunk",
+        task="index",
         position=1,
-    )  # fmt: skip
+    )
 
 
 def ready_target(store: Store, how: End) -> int:

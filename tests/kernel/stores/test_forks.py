@@ -335,8 +335,11 @@ def test_stores_opened_before_a_fork_answer_every_child_for_itself(
     server.give_back(database)
     tell(
         f"{rounds * 4} children of {sort}: {answers} answers, {mistakes} wrong, {hung} hung",
-        forks=rounds * 4, answers=answers, wrong_answers=mistakes, hung=hung,
-    )  # fmt: skip
+        forks=rounds * 4,
+        answers=answers,
+        wrong_answers=mistakes,
+        hung=hung,
+    )
     assert (mistakes, hung) == (0, 0)
 
 

@@ -25,8 +25,17 @@ from custody.kernel.stores.sql import group_commit
 from kernel.stores.clock import HandClock
 
 SOON = 60.0
-OURS = ("/sql/group_commit.py", "/sql/future.py", "/stores/wakeups.py", "/sqlite/writer.py", "/sqlite/readers.py",
-        "/postgres/batching.py", "/postgres/notify.py", "/sqlite/file_guard.py", "/sqlite/wal.py")  # fmt: skip
+OURS = (
+    "/sql/group_commit.py",
+    "/sql/future.py",
+    "/stores/wakeups.py",
+    "/sqlite/writer.py",
+    "/sqlite/readers.py",
+    "/postgres/batching.py",
+    "/postgres/notify.py",
+    "/sqlite/file_guard.py",
+    "/sqlite/wal.py",
+)
 
 
 class Interrupt(BaseException):

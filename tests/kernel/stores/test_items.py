@@ -196,9 +196,16 @@ def test_many_events_together_are_as_if_they_had_come_one_by_one(store: Store) -
     subscribe(store, "r", Trigger(past=frozenset({"S"}), absent=frozenset({"T"})))
     store.records.put([NewItem(name) for name in ("a", "b", "c", "d")])
     told = [
-        NewEvent("a", "S"), NewEvent("b", "S", "failure"), NewEvent("a", "T"), NewEvent("b", "S"), NewEvent("a", "S"),
-        NewEvent("c", "T"), NewEvent("c", "S"), NewEvent("d", "S", seen=0, robot="r"), NewEvent("d", "S", robot="r"),
-    ]  # fmt: skip
+        NewEvent("a", "S"),
+        NewEvent("b", "S", "failure"),
+        NewEvent("a", "T"),
+        NewEvent("b", "S"),
+        NewEvent("a", "S"),
+        NewEvent("c", "T"),
+        NewEvent("c", "S"),
+        NewEvent("d", "S", seen=0, robot="r"),
+        NewEvent("d", "S", robot="r"),
+    ]
     store.records.put([], told, "ada")
 
     def numbered(name: str) -> list[tuple[int, str, str]]:
@@ -267,8 +274,12 @@ def test_a_new_item_and_the_first_thing_told_of_it_are_as_if_they_had_come_one_b
         first, second = store.records.events(f"item/{name}")
         told_first = {"types": ["map"], "fingerprint": "f1", "title": "Øresund"}
         assert (first.seq, first.type, first.outcome, first.agent, first.detail) == (
-            1, "changed", "none", "ann", told_first
-        )  # fmt: skip
+            1,
+            "changed",
+            "none",
+            "ann",
+            told_first,
+        )
         assert (second.seq, second.type, second.outcome, second.agent) == (2, "scanned", "warning", "bo")
         assert second.detail == {"dpi": 300}
         assert first.id < second.id
@@ -276,9 +287,11 @@ def test_a_new_item_and_the_first_thing_told_of_it_are_as_if_they_had_come_one_b
         assert (latest.seq, latest.outcome, latest.seen) == (2, "warning", 2)
     ready = [(job.kind, job.key, job.lane) for job in store.queue.every()]
     assert sorted(ready) == [
-        ("robot/early", "a", "atlas"), ("robot/early", "b", "atlas"),
-        ("robot/later", "a", "atlas"), ("robot/later", "b", "atlas"),
-    ]  # fmt: skip
+        ("robot/early", "a", "atlas"),
+        ("robot/early", "b", "atlas"),
+        ("robot/later", "a", "atlas"),
+        ("robot/later", "b", "atlas"),
+    ]
 
 
 def test_what_is_told_of_an_item_that_is_there_already_does_not_make_it_again(store: Store) -> None:

@@ -248,9 +248,11 @@ def test_every_name_in_use_is_taken_from_the_beginning(
     with open_store(old_url, clock) as store:
         rows = store.db.write(lambda tx: execute(tx, "select ark, collection, minted from inv_name order by ark"))
     assert [tuple(row) for row in rows] == [
-        ("ark:/1/brought", "maps", 0), ("ark:/1/minted", "maps", 1), ("ark:/1/reserved", "", 1),
+        ("ark:/1/brought", "maps", 0),
+        ("ark:/1/minted", "maps", 1),
+        ("ark:/1/reserved", "", 1),
         ("ark:/1/stored", "letters", 1),
-    ]  # fmt: skip
+    ]
 
 
 def test_names_that_were_kept_as_they_were_spelled_are_found_by_equal_ones(
@@ -258,8 +260,17 @@ def test_names_that_were_kept_as_they_were_spelled_are_found_by_equal_ones(
 ) -> None:
     """Also by those who only look, before any worker has started; what was in its one form anyway is not listed."""
     number = next(number for number, name, _ in migrations("sqlite") if name == "spellings")
-    ids = ["ark:/12345/a-b", "ark:/12345/plain9", "ark:12345/Cd", "ark:/12345/e.b.a", "DOI:10.5072/X", "channel/1-2",
-           "doi:10.5072/plain", "ark:/B5072/f", "ark:/12345/%67"]  # fmt: skip
+    ids = [
+        "ark:/12345/a-b",
+        "ark:/12345/plain9",
+        "ark:12345/Cd",
+        "ark:/12345/e.b.a",
+        "DOI:10.5072/X",
+        "channel/1-2",
+        "doi:10.5072/plain",
+        "ark:/B5072/f",
+        "ark:/12345/%67",
+    ]
     with monkeypatch.context() as older:
         older.setattr(migrating, "migrations", lambda dialect: migrations(dialect)[: number - 1])
         with open_store(old_url, clock) as store:
@@ -271,11 +282,17 @@ def test_names_that_were_kept_as_they_were_spelled_are_found_by_equal_ones(
                 words = f"insert into {name} values ({value})"
                 store.db.write(lambda tx, words=words: execute(tx, words))
     equal = {
-        "ark:/12345/ab": "ark:/12345/a-b", "ark:12345/plain-9": "ark:/12345/plain9", "ark:/12345/Cd": "ark:12345/Cd",
-        "ark:/12345/e.a.b": "ark:/12345/e.b.a", "https://doi.org/10.5072/x": "DOI:10.5072/X", "channel/1-2": "channel/1-2",
-        "ark:/b5072/f": "ark:/B5072/f", "ark:/12345/g": "ark:/12345/%67", "ark:/12345/h/i": "ark:/12345/h//i",
+        "ark:/12345/ab": "ark:/12345/a-b",
+        "ark:12345/plain-9": "ark:/12345/plain9",
+        "ark:/12345/Cd": "ark:12345/Cd",
+        "ark:/12345/e.a.b": "ark:/12345/e.b.a",
+        "https://doi.org/10.5072/x": "DOI:10.5072/X",
+        "channel/1-2": "channel/1-2",
+        "ark:/b5072/f": "ark:/B5072/f",
+        "ark:/12345/g": "ark:/12345/%67",
+        "ark:/12345/h/i": "ark:/12345/h//i",
         "ark:/12345/n-ew": "ark:/12345/new",
-    }  # fmt: skip
+    }
     with open_store(old_url, clock) as store:
         assert {name: store.records.kept(name) for name in equal} == equal
         assert {store.records.kept(each) for each in ids} == set(ids), "and each by its own spelling"
@@ -283,8 +300,11 @@ def test_names_that_were_kept_as_they_were_spelled_are_found_by_equal_ones(
             lambda tx: execute(tx, "select owner, spelled, normal from former_spelling order by spelled")
         )
     listed = {spelled: normal for owner, spelled, normal in rows if not owner}
-    assert listed == {spelled: name for name, spelled in equal.items() if spelled not in (
-        "ark:/12345/plain9", "channel/1-2", "ark:/12345/new")} | {"DOI:10.5072/X": "doi:10.5072/x"}  # fmt: skip
+    assert listed == {
+        spelled: name
+        for name, spelled in equal.items()
+        if spelled not in ("ark:/12345/plain9", "channel/1-2", "ark:/12345/new")
+    } | {"DOI:10.5072/X": "doi:10.5072/x"}
     assert [tuple(row) for row in rows if row[0]] == [("o", "URN:NBN:1-A", "urn:nbn:1-A")]
 
 
@@ -317,10 +337,13 @@ def test_folders_become_places_below_a_root_and_are_told_elsewhere(
 ) -> None:
     before = next(number for number, name, _ in migrations("sqlite") if name == "places") - 1
     details: dict[str, dict[str, Any]] = {
-        "below": {"folder": "/srv/store/a/b", "title": "Ø", "n": 1.50, "odd": "\x00"}, "outside": {"folder": "/etc"},
-        "none": {"folder": "", "title": "x"}, "other": {"title": 'a "folder": in a title', "in": {"folder": "/x"}},
-        "number": {"folder": 7}, "last": {"folder": "/srv/store/c"},
-    }  # fmt: skip
+        "below": {"folder": "/srv/store/a/b", "title": "Ø", "n": 1.50, "odd": "\x00"},
+        "outside": {"folder": "/etc"},
+        "none": {"folder": "", "title": "x"},
+        "other": {"title": 'a "folder": in a title', "in": {"folder": "/x"}},
+        "number": {"folder": 7},
+        "last": {"folder": "/srv/store/c"},
+    }
     with monkeypatch.context() as older:
         older.setattr(migrating, "migrations", lambda dialect: migrations(dialect)[:before])
         with open_store(old_url, clock) as store:
@@ -339,8 +362,10 @@ def test_folders_become_places_below_a_root_and_are_told_elsewhere(
             name: {key: value for key, value in detail.items() if key != "folder"} for name, detail in details.items()
         }
         assert unplaced(store) == [
-            ("below", "/srv/store/a/b"), ("last", "/srv/store/c"), ("outside", "/etc"),
-        ]  # fmt: skip
+            ("below", "/srv/store/a/b"),
+            ("last", "/srv/store/c"),
+            ("outside", "/etc"),
+        ]
         monkeypatch.setattr(places, "PAGE", 1)
         for settled in (2, 0):
             assert (

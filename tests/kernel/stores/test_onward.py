@@ -101,8 +101,15 @@ def something_held(store: Store, first: int) -> None:
 
 
 NOT_GIVEN = [
-    other_lane, other_kind, other_place, not_ready, wants_a_failure, kind_paused, lane_paused, something_held,
-]  # fmt: skip
+    other_lane,
+    other_kind,
+    other_place,
+    not_ready,
+    wants_a_failure,
+    kind_paused,
+    lane_paused,
+    something_held,
+]
 
 
 @pytest.mark.parametrize("waiting", NOT_GIVEN, ids=lambda each: each.__name__)

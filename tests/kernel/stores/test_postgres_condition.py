@@ -64,13 +64,16 @@ def refused(url: str) -> CustodyError:
 @pytest.mark.parametrize(
     ("statements", "code", "word"),
     [
-        ("alter table job enable row level security; alter table job force row level security", "postgres.row_security",
-         "row security of table job"),
+        (
+            "alter table job enable row level security; alter table job force row level security",
+            "postgres.row_security",
+            "row security of table job",
+        ),
         ("alter table hold set unlogged", "postgres.unlogged", "table hold"),
         ("drop table lease", "store.incomplete", "table lease"),
         ("alter table event owner to custody", "store.rights", "event"),
     ],
-)  # fmt: skip
+)
 def test_tables_that_hide_forget_or_lack_rows_are_refused(
     server: Postgres, plain: str, monkeypatch: pytest.MonkeyPatch, statements: str, code: str, word: str
 ) -> None:

@@ -142,8 +142,19 @@ LAST_WORDS = {
     appends: b"numbered",
 }
 VERBS = [
-    submits, submits_with_a_key, claims, settles, keeps, moves, deletes, holds, takes_a_lease, records, appends, renews,
-]  # fmt: skip
+    submits,
+    submits_with_a_key,
+    claims,
+    settles,
+    keeps,
+    moves,
+    deletes,
+    holds,
+    takes_a_lease,
+    records,
+    appends,
+    renews,
+]
 
 
 def test_jobs_whose_answer_was_lost_are_found_in_the_order_in_which_they_were_asked_for() -> None:

@@ -77,14 +77,26 @@ def test_nothing_of_ours_stays_in_a_session_that_is_lent_to_others(lender: PgBou
 
 
 LEFT_BEHIND = (
-    "set synchronous_commit = off", "set search_path = nowhere", "set default_transaction_read_only = on",
-    "set default_transaction_isolation = 'serializable'", "set statement_timeout = '1ms'", "set lock_timeout = '1ms'",
-    "set timezone = 'Asia/Kathmandu'", "set datestyle = 'German'", "set row_security = off", "set enable_indexscan = off",
-    "set role pg_monitor", "prepare submit_single as select 1", "reset role", "set search_path = public",
-    "set client_min_messages = error", "create temp table job (like public.job including all)",
-    "create temp table event as select 1 as a", "create temp view item as select 1 as a where false",
+    "set synchronous_commit = off",
+    "set search_path = nowhere",
+    "set default_transaction_read_only = on",
+    "set default_transaction_isolation = 'serializable'",
+    "set statement_timeout = '1ms'",
+    "set lock_timeout = '1ms'",
+    "set timezone = 'Asia/Kathmandu'",
+    "set datestyle = 'German'",
+    "set row_security = off",
+    "set enable_indexscan = off",
+    "set role pg_monitor",
+    "prepare submit_single as select 1",
+    "reset role",
+    "set search_path = public",
+    "set client_min_messages = error",
+    "create temp table job (like public.job including all)",
+    "create temp table event as select 1 as a",
+    "create temp view item as select 1 as a where false",
     "create temp table schema_version (version int)",
-)  # fmt: skip
+)
 
 
 def test_what_a_stranger_left_in_a_session_does_not_weaken_us(
@@ -228,9 +240,11 @@ def test_no_statement_and_no_word_of_ours_is_for_a_whole_session() -> None:
     folder = Path(str(resources.files("custody.kernel.stores.postgres")))
     for file in folder.rglob("*.py"):
         found = [
-            line for line in file.read_text().splitlines()
-            if "hint=" not in line and re.search(r"""["'](set (?!local)|select (set_config|pg_advisory_lock)\()""", line)
-        ]  # fmt: skip
+            line
+            for line in file.read_text().splitlines()
+            if "hint=" not in line
+            and re.search(r"""["'](set (?!local)|select (set_config|pg_advisory_lock)\()""", line)
+        ]
         assert found == [], file.name
         if file.name != "notify.py":
             assert "listen {" not in file.read_text(), file.name
@@ -334,9 +348,12 @@ def test_behind_a_pooler_crashes_lose_nothing_acknowledged_and_strangers_are_lef
     tell(
         f"{crashes} crashes behind a pooler: {len(acknowledged)} acknowledged, {len(missing)} lost"
         f" (the old way: {missing_of_old}), strangers served {served} times and hurt {hurt} times",
-        crashes=crashes, acknowledged=len(acknowledged), lost=len(missing), strangers_hurt=hurt,
+        crashes=crashes,
+        acknowledged=len(acknowledged),
+        lost=len(missing),
+        strangers_hurt=hurt,
         lost_by_the_old_way=missing_of_old,
-    )  # fmt: skip
+    )
     assert (missing, hurt) == (set(), 0)
     assert served > 0
     assert missing_of_old > 0, "the trial is too soft: even the old way loses nothing"

@@ -94,9 +94,12 @@ def pooler(server: Postgres) -> Iterator[PgBouncer]:
 @pytest.mark.parametrize("keep", [dumped, copied, cleaned, truncated])
 @pytest.mark.parametrize("pooled", [False, True])
 def test_a_restore_on_the_same_timeline_is_noticed_before_anything_more_is_acknowledged(
-    server: Postgres, pooler: PgBouncer, keep: Callable[[Postgres], Callable[[], None]], pooled: bool,
+    server: Postgres,
+    pooler: PgBouncer,
+    keep: Callable[[Postgres], Callable[[], None]],
+    pooled: bool,
     monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
+) -> None:
     from custody.kernel.stores.postgres import pool
 
     monkeypatch.setattr(pool, "LOOK_SECONDS", 1e6)  # nobody looks in time: the numbers alone must tell
@@ -312,8 +315,9 @@ def test_a_claim_of_the_lost_history_moves_nothing_after_a_restore(server: Postg
             now = take(other, limit=100)
             assert {claim.id for claim in now} & {claim.id for claim in lost}, "no number was given out twice"
             assert {answer.code for answer in store.queue.settle([worked(one, "pass") for one in lost])} <= {
-                "lease.lost", "job.unknown",
-            }  # fmt: skip
+                "lease.lost",
+                "job.unknown",
+            }
             assert store.queue.renew(lost, 60) == {one.id: "lost" for one in lost}
             assert all(answer.done for answer in other.queue.settle([worked(one, "pass") for one in now]))
             assert all(answer.done for answer in store.queue.settle([worked(one, "pass") for one in held_before]))

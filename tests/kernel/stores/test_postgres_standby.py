@@ -248,7 +248,9 @@ def test_only_what_a_standby_has_is_acknowledged(
     tell(
         f"{tries} submits whose wait for a standby was cancelled or ended: {too_early} acknowledged all the same (the old"
         f" way: {len(old_way)} of 5); {len(missing)} of {len(kept)} missing after the promotion",
-        tries=tries, acknowledged_too_early=too_early + len(missing), by_the_old_way=len(old_way),
-    )  # fmt: skip
+        tries=tries,
+        acknowledged_too_early=too_early + len(missing),
+        by_the_old_way=len(old_way),
+    )
     assert (too_early, missing) == (0, set())
     assert old_way, "the trial is too soft: even the old way acknowledges nothing"

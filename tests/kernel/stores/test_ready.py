@@ -233,12 +233,23 @@ def test_postgresql_plans_use_the_index_of_what_is_ready_and_read_few_pages(stor
 
 FENCE = {"id": 1, "token": 1, "claimed": "m", "holder": "ann"}
 FENCED: dict[str, dict[str, Any]] = {
-    "renew": FENCE | {"lease": 30}, "release": FENCE, "suspect": FENCE | {"suspect": 1},
+    "renew": FENCE | {"lease": 30},
+    "release": FENCE,
+    "suspect": FENCE | {"suspect": 1},
     "keep": FENCE | {"facts": "{}", "open": 0},
-    "settle": FENCE | dict.fromkeys(("priority", "lane", "place", "last_passed", "facts", "code", "ended"))
-    | {"to_state": "queued", "from_state": "queued", "runnable": 1, "move": "n", "retries": 0, "open": 0, "attempts": 0,
-       "delay": 0},
-}  # fmt: skip
+    "settle": FENCE
+    | dict.fromkeys(("priority", "lane", "place", "last_passed", "facts", "code", "ended"))
+    | {
+        "to_state": "queued",
+        "from_state": "queued",
+        "runnable": 1,
+        "move": "n",
+        "retries": 0,
+        "open": 0,
+        "attempts": 0,
+        "delay": 0,
+    },
+}
 
 
 @pytest.mark.parametrize("url", ["file", "postgres"], indirect=True)

@@ -27,8 +27,11 @@ def test_a_revocation_is_on_record_with_who_and_why(store: Store) -> None:
 
     event = store.records.events(f"job/{job}")[-1]
     assert (event.type, event.agent, event.detail["why"], event.detail["holder"]) == (
-        "revoked", "eva", "wrong file", "ann",
-    )  # fmt: skip
+        "revoked",
+        "eva",
+        "wrong file",
+        "ann",
+    )
 
 
 def test_a_job_that_nobody_holds_cannot_be_revoked_but_moved(store: Store) -> None:

@@ -377,34 +377,48 @@ def test_a_run_that_is_stuck_shows_in_the_store(store: Store, clock: HandClock) 
 
 CHANGES = {
     "Copenhagen, forward: 02:30 does not exist": (
-        "Europe/Copenhagen", "30 2 * * *", "2025-03-29 00:00",
+        "Europe/Copenhagen",
+        "30 2 * * *",
+        "2025-03-29 00:00",
         ["29. 02:30 +0100", "30. 03:00 +0200", "31. 02:30 +0200"],
     ),
     "Copenhagen, back: 02:30 comes twice and runs once": (
-        "Europe/Copenhagen", "30 2 * * *", "2025-10-25 00:00",
+        "Europe/Copenhagen",
+        "30 2 * * *",
+        "2025-10-25 00:00",
         ["25. 02:30 +0200", "26. 02:30 +0200", "27. 02:30 +0100"],
     ),
     "New York, forward": (
-        "America/New_York", "15 2 * * *", "2025-03-08 00:00",
+        "America/New_York",
+        "15 2 * * *",
+        "2025-03-08 00:00",
         ["08. 02:15 -0500", "09. 03:00 -0400", "10. 02:15 -0400"],
     ),
     "New York, back": (
-        "America/New_York", "15 1 * * *", "2025-11-01 00:00",
+        "America/New_York",
+        "15 1 * * *",
+        "2025-11-01 00:00",
         ["01. 01:15 -0400", "02. 01:15 -0400", "03. 01:15 -0500"],
     ),
     "Lord Howe moves by half an hour, forward": (
-        "Australia/Lord_Howe", "15 2 * * *", "2025-10-04 00:00",
+        "Australia/Lord_Howe",
+        "15 2 * * *",
+        "2025-10-04 00:00",
         ["04. 02:15 +1030", "05. 02:30 +1100", "06. 02:15 +1100"],
     ),
     "Lord Howe, back": (
-        "Australia/Lord_Howe", "45 1 * * *", "2025-04-05 00:00",
+        "Australia/Lord_Howe",
+        "45 1 * * *",
+        "2025-04-05 00:00",
         ["05. 01:45 +1100", "06. 01:45 +1100", "07. 01:45 +1030"],
     ),
     "Kathmandu never changes": (
-        "Asia/Kathmandu", "30 2 * * *", "2025-03-29 00:00",
+        "Asia/Kathmandu",
+        "30 2 * * *",
+        "2025-03-29 00:00",
         ["29. 02:30 +0545", "30. 02:30 +0545", "31. 02:30 +0545"],
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize(("zone", "spec", "start", "expected"), CHANGES.values(), ids=CHANGES.keys())

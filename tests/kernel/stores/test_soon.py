@@ -57,10 +57,12 @@ def test_what_nobody_here_could_claim_soon_is_not_waited_for(store: Store) -> No
     (first,) = (made.id for made in store.queue.submit([NewJob("parcel", delay=600)]))
     store.queue.submit(
         [
-            NewJob("letter", delay=0.5), NewJob("parcel", delay=0.5, place="elsewhere"),
-            NewJob("parcel", delay=0.5, needs=[Edge(first)]), NewJob("parcel", delay=0.5, lane="shut"),
+            NewJob("letter", delay=0.5),
+            NewJob("parcel", delay=0.5, place="elsewhere"),
+            NewJob("parcel", delay=0.5, needs=[Edge(first)]),
+            NewJob("parcel", delay=0.5, lane="shut"),
         ]
-    )  # fmt: skip
+    )
     store.queue.hold("lane", "shut", "ada", "it is broken")
     assert quiet(store, Kind("parcel", lambda work: Passed()), place="here") < 0.4
     assert {job.state for job in store.queue.every()} == {"queued"}

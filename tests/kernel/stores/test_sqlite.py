@@ -120,11 +120,22 @@ def test_addresses_are_read_as_they_are_documented(url: str, path: str) -> None:
 @pytest.mark.parametrize(
     "url",
     [
-        "sqlite:///", "sqlite://", "sqlite:", "sqlite:/", "sqlite:///  ", "sqlite:///:memory:", "sqlite::memory:",
-        "sqlite:custody.db", "sqlite://custody.db", "sqlite:///custody.db?mode=ro", "sqlite:///custody.db?immutable=1",
-        "sqlite:///custody.db?nolock", "sqlite:///file::memory:?cache=shared", "sqlite:///custody.db?",
+        "sqlite:///",
+        "sqlite://",
+        "sqlite:",
+        "sqlite:/",
+        "sqlite:///  ",
+        "sqlite:///:memory:",
+        "sqlite::memory:",
+        "sqlite:custody.db",
+        "sqlite://custody.db",
+        "sqlite:///custody.db?mode=ro",
+        "sqlite:///custody.db?immutable=1",
+        "sqlite:///custody.db?nolock",
+        "sqlite:///file::memory:?cache=shared",
+        "sqlite:///custody.db?",
     ],
-)  # fmt: skip
+)
 def test_an_address_that_names_no_file_or_says_more_than_a_file_is_refused_and_nothing_is_made(
     url: str, quick_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

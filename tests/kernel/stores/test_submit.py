@@ -18,9 +18,15 @@ from kernel.stores.clock import HandClock
 
 def test_a_submitted_job_is_there_with_everything_it_was_given(store: Store, clock: HandClock) -> None:
     job = submit(
-        store, payload={"title": "Kort over Øresund", "pages": [1, 2]}, key="k-1", priority=7, lane="maps",
-        place="hal9", collection="atlas", facts={"ark": "ark:/1/2"},
-    )  # fmt: skip
+        store,
+        payload={"title": "Kort over Øresund", "pages": [1, 2]},
+        key="k-1",
+        priority=7,
+        lane="maps",
+        place="hal9",
+        collection="atlas",
+        facts={"ark": "ark:/1/2"},
+    )
 
     row = store.queue.get(job)
     assert (row.kind, row.key, row.state, row.runnable, row.ended) == ("parcel", "k-1", "queued", True, None)

@@ -124,10 +124,16 @@ def test_waiting_gives_the_attempt_back_and_comes_again_later(store: Store, cloc
 def test_what_a_move_brings_with_it_is_saved_with_it(store: Store) -> None:
     job = submit(store)
     settle(
-        store, take_one(store), keep={"ark": "ark:/1/2"}, then=[NewJob("letter", {"to": "eva"}, key="l")],
-        items=[NewItem("ark:/1/2", frozenset({"map"}))], events=[NewEvent("ark:/1/2", "Stored")],
-        priority=3, lane="north", place="hal9",
-    )  # fmt: skip
+        store,
+        take_one(store),
+        keep={"ark": "ark:/1/2"},
+        then=[NewJob("letter", {"to": "eva"}, key="l")],
+        items=[NewItem("ark:/1/2", frozenset({"map"}))],
+        events=[NewEvent("ark:/1/2", "Stored")],
+        priority=3,
+        lane="north",
+        place="hal9",
+    )
 
     row = store.queue.get(job)
     assert (row.facts, row.priority, row.lane, row.place) == ({"ark": "ark:/1/2"}, 3, "north", "hal9")

@@ -55,16 +55,22 @@ CASES: dict[str, tuple[Trigger, list[Step], bool]] = {
     "absent: it failed": (of(past="T", absent="S"), [change(), happens("S", "failure"), happens("T")], False),
     "old: it never happened": (of(old="S"), [change()], True),
     "old: it happened before the change": (
-        of(past="T", old="S"), [change(), happens("S"), change(), happens("T")], True,
+        of(past="T", old="S"),
+        [change(), happens("S"), change(), happens("T")],
+        True,
     ),
     "old: it happened after the change": (of(past="T", old="S"), [change(), happens("S"), happens("T")], False),
     "old: it failed before the change": (of(old="S", failed="S"), [change(), happens("S", "failure"), change()], True),
     "old: nothing ever changed, and it happened": (
-        of(past="T", old="S"), [describe(), happens("S"), happens("T")], False,
+        of(past="T", old="S"),
+        [describe(), happens("S"), happens("T")],
+        False,
     ),
     "old: nothing ever changed, nor happened": (of(old="S"), [describe()], True),
     "old: a description is no change": (
-        of(past="T", old="S"), [change(), happens("S"), describe("map"), happens("T")], False,
+        of(past="T", old="S"),
+        [change(), happens("S"), describe("map"), happens("T")],
+        False,
     ),
     "types: it has them all": (of(types="map print"), [change("map", "print", "book")], True),
     "types: one is missing": (of(types="map print"), [change("map")], False),
@@ -73,9 +79,10 @@ CASES: dict[str, tuple[Trigger, list[Step], bool]] = {
     "items: others": (of(items="b c"), [change()], False),
     "everything at once": (
         of(past="S", absent="F", types="map", items="a", old="D"),
-        [change("map"), happens("D"), happens("S"), change()], True,
+        [change("map"), happens("D"), happens("S"), change()],
+        True,
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize(("trigger", "history", "ready"), CASES.values(), ids=CASES.keys())
@@ -152,9 +159,7 @@ def test_a_robot_that_has_run_and_was_removed_can_be_asked_again(store: Store) -
 def test_a_robots_own_event_never_makes_the_item_look_new(store: Store) -> None:
     subscribe(store, "r", of(old="Checked"))
     change()(store)
-    settle(
-        store, take_one(store, "robot/r", lane="atlas"), events=[NewEvent("a", "Checked", "failure")], remove=True
-    )  # fmt: skip
+    settle(store, take_one(store, "robot/r", lane="atlas"), events=[NewEvent("a", "Checked", "failure")], remove=True)
     assert store.queue.list() == []
 
 

@@ -28,9 +28,13 @@ PORT = 3128
 """Where the proxy listens inside, on 127.0.0.1."""
 _PROXY, _NOT = f"http://127.0.0.1:{PORT}", "localhost,127.0.0.1,::1"
 VARIABLES: Mapping[str, str] = {
-    "http_proxy": _PROXY, "https_proxy": _PROXY, "HTTP_PROXY": _PROXY, "HTTPS_PROXY": _PROXY,
-    "no_proxy": _NOT, "NO_PROXY": _NOT,
-}  # fmt: skip
+    "http_proxy": _PROXY,
+    "https_proxy": _PROXY,
+    "HTTP_PROXY": _PROXY,
+    "HTTPS_PROXY": _PROXY,
+    "no_proxy": _NOT,
+    "NO_PROXY": _NOT,
+}
 TLS, HTTP = 443, 80
 MOST_CONNECTIONS = 200  # each is a thread and two descriptors of its proxy
 ANY = "*"
@@ -153,9 +157,10 @@ def must_be_named(place: Place) -> None:
     """Refuse what no grant opens: an address can be anybody's tomorrow, and `localhost` is the machine itself."""
     if ":" in place.host or place.host.rpartition(".")[2].isdigit():
         raise Refused(
-            f"{place}: an address stands in place of a host's name", code="network.address",
+            f"{place}: an address stands in place of a host's name",
+            code="network.address",
             hint="name a host, not an address; an inner one can be named in the machine's list of hosts",
-        )  # fmt: skip
+        )
     if place.host.rpartition(".")[2] == "localhost":
         raise Refused(
             f"{place} is the machine itself, which no grant opens", code="network.address", hint="name another host"
@@ -167,9 +172,11 @@ def check_grant(value: str, anything: bool = False) -> str:
     place = read_named(value)
     if place.host == ANY and not anything:
         raise Refused(
-            "that is every host there is", code="network.anything", where=value,
+            "that is every host there is",
+            code="network.anything",
+            where=value,
             hint="name the hosts; or, if it is meant so, say --anything",
-        )  # fmt: skip
+        )
     return str(place)
 
 
@@ -209,10 +216,11 @@ class Rules:
         for network in found:
             if closed := never_opened(network):
                 raise BadInput(
-                    f"network.inner: {network} holds {closed}, which is never opened", code="config.value",
+                    f"network.inner: {network} holds {closed}, which is never opened",
+                    code="config.value",
                     hint="the machine itself, link-local addresses and a cloud's metadata stay closed: "
                     f"name the networks that are meant, {hint}",
-                )  # fmt: skip
+                )
         return found
 
     @property
@@ -240,7 +248,13 @@ class Egress:
 
 def egress_from(told: Mapping[str, Any]) -> Egress:
     rules = Rules(**told["rules"] | {"inner": tuple(told["rules"]["inner"])})
-    return Egress(told["subject"], tuple(told["granted"]), tuple(told["asked"]), rules, told["fresh"])
+    return Egress(
+        subject=told["subject"],
+        granted=tuple(told["granted"]),
+        asked=tuple(told["asked"]),
+        rules=rules,
+        fresh=told["fresh"],
+    )
 
 
 @dataclass(frozen=True, slots=True)

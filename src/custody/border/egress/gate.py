@@ -56,6 +56,7 @@ class Gate:
 
 def _ended() -> Refused:
     return Refused(
-        "its worker has not confirmed in time that this is still wanted", code="egress.lease",
+        "its worker has not confirmed in time that this is still wanted",
+        code="egress.lease",
         hint="the way out opens again when a worker goes on with it",
-    )  # fmt: skip
+    )

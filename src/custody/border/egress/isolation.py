@@ -54,8 +54,11 @@ def set_apart(memory: int, files: int) -> None:
     """The rest of it: no files, no capabilities, limits, a filter."""
     _empty_root(_kept())
     wanted = {
-        resource.RLIMIT_CORE: 0, resource.RLIMIT_FSIZE: 0, resource.RLIMIT_NOFILE: files, resource.RLIMIT_DATA: memory,
-    }  # fmt: skip
+        resource.RLIMIT_CORE: 0,
+        resource.RLIMIT_FSIZE: 0,
+        resource.RLIMIT_NOFILE: files,
+        resource.RLIMIT_DATA: memory,
+    }
     for kind, value in wanted.items():
         resource.setrlimit(kind, (value, value))
     _call(_libc.prctl(_SET_DUMPABLE, 0, 0, 0, 0), "prctl")
@@ -77,7 +80,7 @@ def _kept() -> Mapping[str, bytes]:
 
 def _empty_root(files: Mapping[str, bytes]) -> None:
     _mount("none", "/", "", _REC | _PRIVATE)
-    _mount("custody", _STAGE, "tmpfs", _NOSUID | _NODEV | _NOEXEC, "mode=755,size=2m")
+    _mount("custody", _STAGE, "tmpfs", _NOSUID | _NODEV | _NOEXEC, options="mode=755,size=2m")
     os.chdir(_STAGE)
     os.mkdir("etc", 0o755)
     for name, content in files.items():
@@ -97,6 +100,7 @@ def _call(result: int, what: str) -> None:
     if result:
         reason = os.strerror(ctypes.get_errno())
         raise Unavailable(
-            f"the proxy cannot be set apart ({what}: {reason})", code="sandbox.egress",
+            f"the proxy cannot be set apart ({what}: {reason})",
+            code="sandbox.egress",
             hint="user namespaces must be allowed, as for every sandbox: `custody doctor`",
-        )  # fmt: skip
+        )

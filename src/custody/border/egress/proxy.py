@@ -62,9 +62,15 @@ class Proxy:
     """All connections of one sandbox. `serve` is called in a thread for each."""
 
     def __init__(
-        self, egress: Egress, tell: Callable[[str], None], *, resolve: Resolver = system_resolver, dial: Dial = dial,
-        ours: Callable[[str], bool] = is_ours, gate: Gate | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        egress: Egress,
+        tell: Callable[[str], None],
+        *,
+        resolve: Resolver = system_resolver,
+        dial: Dial = dial,
+        ours: Callable[[str], bool] = is_ours,
+        gate: Gate | None = None,
+    ) -> None:
         self._egress, self._rules = egress, egress.rules
         self._tell, self._resolve, self._dial, self._ours = tell, resolve, dial, ours
         self.gate = gate or Gate()
@@ -233,9 +239,14 @@ class Proxy:
             return
         text = f"{error.message}\n{error.hint}\n".encode()
         lines = [
-            f"HTTP/1.1 {_STATUS.get(code, '403 Forbidden')}", f"X-Custody-Reason: {code}",
-            "Content-Type: text/plain; charset=utf-8", f"Content-Length: {len(text)}", "Connection: close", "", "",
-        ]  # fmt: skip
+            f"HTTP/1.1 {_STATUS.get(code, '403 Forbidden')}",
+            f"X-Custody-Reason: {code}",
+            "Content-Type: text/plain; charset=utf-8",
+            f"Content-Length: {len(text)}",
+            "Connection: close",
+            "",
+            "",
+        ]
         with suppress(OSError):
             line.wire.sendall("\r\n".join(lines).encode() + text)
             line.wire.shutdown(socket.SHUT_WR)
@@ -317,10 +328,11 @@ def _budget(what: str) -> Refused:
 
 def _inside(place: Place) -> Refused:
     return Refused(
-        f"{place} leads to a place that is not public", code="egress.address",
+        f"{place} leads to a place that is not public",
+        code="egress.address",
         hint="no grant opens that: an operator names the network as `inner` in the [network] part of custody.toml; "
         "the machine itself, link-local addresses and a cloud's metadata stay closed even so",
-    )  # fmt: skip
+    )
 
 
 def _must_be_a_name(place: Place) -> None:

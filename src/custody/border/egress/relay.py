@@ -19,9 +19,13 @@ class Pipe:
     """One way. `count` hears of every byte before it is passed on, and may refuse; `most` is where it ends."""
 
     def __init__(
-        self, source: socket.socket, target: socket.socket, count: Callable[[int], None], first: bytes = b"",
+        self,
+        source: socket.socket,
+        target: socket.socket,
+        count: Callable[[int], None],
+        first: bytes = b"",
         most: int | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.source, self.target = source, target
         self._count, self._left = count, most
         self._waiting = bytearray()

@@ -209,8 +209,9 @@ def _serve(wire: socket.socket) -> None:
     poll.register(wire, select.POLLIN)
     poll.register(listener, select.POLLIN)
     meet: dict[int, Callable[[], object]] = {
-        wire.fileno(): lambda: _obey(wire, proxy), listener.fileno(): lambda: _meet(listener, proxy, egress),
-    }  # fmt: skip
+        wire.fileno(): lambda: _obey(wire, proxy),
+        listener.fileno(): lambda: _meet(listener, proxy, egress),
+    }
     was_open = True
     while True:
         left = gate.left

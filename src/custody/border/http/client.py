@@ -102,7 +102,7 @@ class Client:
         answers.check_fields(fields, target)
         wire = self._pool.take(target, watch, fresh=True)
         try:
-            head = wire.ask("POST", target, watch, fields, body)
+            head = wire.ask("POST", target, watch, fields, body=body)
             if not 200 <= head.status < 300:
                 raise answers.status_error(head, target)
             watch.phase(self._policy.answer_seconds, "http.silent", "the server does not finish its answer")

@@ -184,8 +184,10 @@ class Fetcher:
             return found
         partial = Partial(folder, wanted.name, target.url, digests)
         try:
-            tries = self._fetch_into(partial, target, wanted.size, digests, watch)
-            fetched = Fetched(wanted.name, partial.length, partial.digests(), tries, partial.resumed)
+            tries = self._fetch_into(partial, target, wanted.size, digests, watch=watch)
+            fetched = Fetched(
+                name=wanted.name, size=partial.length, digests=partial.digests(), tries=tries, resumed=partial.resumed
+            )
             partial.finish()
             return fetched
         except CustodyError as error:
@@ -207,7 +209,7 @@ class Fetcher:
             number += 1
             try:
                 if partial.length == 0 or partial.length != size:
-                    self._receive(partial, target, size, digests, watch)
+                    self._receive(partial, target, size, digests, watch=watch)
                 _check_whole(partial, size, digests, target)
                 return number
             except Unavailable as error:
@@ -307,4 +309,4 @@ def _already_there(folder: Folder, wanted: Wanted, digests: Mapping[str, str]) -
     if mismatch(digests, found.values(), wanted.name):
         return None
     folder.doubt(wanted.name)
-    return Fetched(wanted.name, size, found.values(), 0, size)
+    return Fetched(name=wanted.name, size=size, digests=found.values(), tries=0, resumed=size)

@@ -250,7 +250,7 @@ def parse_head(data: bytes, method: str, target: Target) -> Head:
     chunked, length = _framing(status, method, fields, target)
     wish = fields.get("connection", "").lower()
     keeps = "close" not in wish and (version == b"1" or "keep-alive" in wish)
-    return Head(status, fields, length, chunked, keeps)
+    return Head(status=status, fields=fields, length=length, chunked=chunked, keeps=keeps)
 
 
 def _framing(status: int, method: str, fields: Mapping[str, str], target: Target) -> tuple[bool, int | None]:

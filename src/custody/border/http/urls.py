@@ -74,7 +74,13 @@ def read_url(text: str, policy: Policy) -> Target:
     if fragment is not None:
         raise _syntax(text, "has a fragment (#…), which names no file")
     host, port, literal = read_authority(authority, text)
-    target = Target(scheme.lower(), host, port or _PORTS[scheme.lower()], _request_path(path, query), literal)
+    target = Target(
+        scheme=scheme.lower(),
+        host=host,
+        port=port or _PORTS[scheme.lower()],
+        path=_request_path(path, query),
+        literal=literal,
+    )
     _check_policy(target, policy)
     return target
 
@@ -161,9 +167,11 @@ def _read_host(host: str, text: str) -> tuple[str, str | None]:
         except AddressValueError as error:
             raise Refused(
                 "a number in place of a host's name: what one program takes for a name is an address to another",
-                code="url.forbidden_address", where=names.shown(host), address=names.shown(host),
+                code="url.forbidden_address",
+                where=names.shown(host),
+                address=names.shown(host),
                 hint="write the host's name",
-            ) from error  # fmt: skip
+            ) from error
     if len(host) > 253 or not all(_LABEL.fullmatch(label) for label in labels):
         hint = "a name in another script is written in its xn-- form" if not host.isascii() else _HINT
         raise _syntax(text, "has no readable host name", hint)

@@ -157,7 +157,7 @@ def start(spec: Spec, token: str, open_way: Callable[[int], None]) -> Contained:
         script.chmod(0o444)
     opened = [mount.source.open() for mount in spec.mounts]
     volumes = [os.readlink(f"/proc/self/fd/{descriptor}") for descriptor in opened]
-    words = arguments(spec, token, uid, folder, secrets, volumes)
+    words = arguments(spec, token, uid, folder, secrets=secrets, volumes=volumes)
     if spec.network:
         words = _made(which, token, words, open_way)
     argv = [which.program, *which.options, *words]
@@ -173,7 +173,9 @@ def start(spec: Spec, token: str, open_way: Callable[[int], None]) -> Contained:
         os.close(out[1])
         os.close(err[1])
     init, descriptor = _first_process(which, token, process)
-    made = Contained(spec, token, process, init, descriptor, out[0], err[0], secrets)
+    made = Contained(
+        spec=spec, token=token, process=process, init=init, init_fd=descriptor, out=out[0], err=err[0], secrets=secrets
+    )
     try:
         _compare(made, opened)
     except BaseException:

@@ -167,7 +167,7 @@ def _watch_over(control: socket.socket) -> None:
     # Everything is prepared under a hidden name; the sandbox gets its own when it is complete and watched.
     hidden = root / f".{spec.name}.{os.getpid()}"
     try:
-        deadman = _started(spec, asked, hidden, root / spec.name, way)
+        deadman = _started(spec, asked, hidden, root / spec.name, way=way)
     except CustodyError as error:
         shutil.rmtree(hidden, ignore_errors=True)
         _put(control, _told(error))
@@ -223,7 +223,7 @@ def _started(spec: Spec, asked: dict[str, Any], hidden: Path, folder: Path, way:
         if way and (proxy := way.process):
             told["proxy"] = [proxy.pid, proxy.started]
         write_file("pids.json", told)
-    deadman = Deadman(spec, launched, listener, asked["until"], way)
+    deadman = Deadman(spec=spec, launched=launched, listener=listener, until=asked["until"], way=way)
     try:
         os.rename(hidden, folder)
     except OSError:  # somebody took the name meanwhile

@@ -132,7 +132,9 @@ def launch(
     entrances = group.entrances() if group else []
     try:
         try:
-            process = _start(argv, given, (second_door[0], out[1], err[1]), token, spec.limits, uid, entrances)
+            process = _start(
+                argv, given, (second_door[0], out[1], err[1]), token, limits=spec.limits, uid=uid, entrances=entrances
+            )
         finally:
             for descriptor in (*given, *entrances):
                 os.close(descriptor)
@@ -147,7 +149,17 @@ def launch(
     except OSError:
         if not processes.gone(init_fd, _ENDING):  # else it could not be set up, and has said why
             raise
-    return Launched(process, init, init_fd, out[0], err[0], status[0], door[1], second_door[1], group)
+    return Launched(
+        process=process,
+        init=init,
+        init_fd=init_fd,
+        out=out[0],
+        err=err[0],
+        status=status[0],
+        door=door[1],
+        second_door=second_door[1],
+        group=group,
+    )
 
 
 def _open_way(open_way: Callable[[int], None], init: processes.Process, bwrap_: subprocess.Popen[bytes]) -> None:

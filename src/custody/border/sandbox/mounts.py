@@ -79,7 +79,7 @@ def _free(paths: Sequence[Path]) -> str:
 
 def _staged(opened: Sequence[int], stage: str) -> list[str | int]:
     """Bind each onto a small tmpfs that only this process and its children see."""
-    _mount("custody", stage, "tmpfs", _NOSUID | _NODEV, "mode=755,size=1m")
+    _mount("custody", stage, "tmpfs", _NOSUID | _NODEV, options="mode=755,size=1m")
     found: list[str | int] = []
     for number, descriptor in enumerate(opened):
         target = f"{stage}/{number}"

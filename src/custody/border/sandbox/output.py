@@ -206,7 +206,9 @@ def _next_chunk(file: BinaryIO) -> Chunk | None:
         return None
     number, offset, at, stream, length = _HEADER.unpack(header)
     data = file.read(length)
-    return Chunk(number, offset, at, _STREAMS[stream], data) if len(data) == length else None
+    return (
+        Chunk(number=number, offset=offset, at=at, stream=_STREAMS[stream], data=data) if len(data) == length else None
+    )
 
 
 def chunks(folder: str | os.PathLike[str]) -> Iterator[Chunk]:

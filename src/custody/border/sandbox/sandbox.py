@@ -118,9 +118,10 @@ class Running:
             if leave.granted is not None:
                 write_file(str(self.folder / GRANTED), list(leave.granted))
             asked["leave"] = {
-                "fresh": round(leave.looked + FRESH_SECONDS + later, 2), "lease": round(leave.lease + later, 2),
+                "fresh": round(leave.looked + FRESH_SECONDS + later, 2),
+                "lease": round(leave.lease + later, 2),
                 "granted": leave.granted is not None,
-            }  # fmt: skip
+            }
         answer = self._ask(asked)
         return bool(answer and answer["ok"])
 

@@ -151,15 +151,27 @@ class _Processor:
 
 _PROCESSORS = {
     "x86_64": _Processor(
-        0xC000003E, _X86_64 | _COMMON, clone=56, ioctl=16, socket=41, starting=(59, 322), first_foreign=0x40000000,
+        0xC000003E,
+        _X86_64 | _COMMON,
+        clone=56,
+        ioctl=16,
+        socket=41,
+        starting=(59, 322),
+        first_foreign=0x40000000,
         modes={85: 1, 90: 1, 91: 1, 133: 1, 259: 2, 268: 2},  # creat, chmod, fchmod, mknod, mknodat, fchmodat
         opening={2: 2, 257: 3},
     ),
     "aarch64": _Processor(
-        0xC00000B7, _AARCH64 | _COMMON, clone=220, ioctl=29, socket=198, starting=(221, 281),
-        modes={33: 2, 52: 1, 53: 2}, opening={56: 3},  # mknodat, fchmod, fchmodat
+        0xC00000B7,
+        _AARCH64 | _COMMON,
+        clone=220,
+        ioctl=29,
+        socket=198,
+        starting=(221, 281),
+        modes={33: 2, 52: 1, 53: 2},
+        opening={56: 3},  # mknodat, fchmod, fchmodat
     ),
-}  # fmt: skip
+}
 _CLONE3, _OPENAT2 = 435, 437
 _FCHMODAT2 = {452: 2}
 

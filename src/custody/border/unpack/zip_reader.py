@@ -108,7 +108,7 @@ def _entry(fields: tuple[int, ...], raw: bytes, extra: bytes, limits: UnpackLimi
     if disk:
         raise refusal("unsupported", "is on another disk", name)
     _check_mode(mode >> 16, name)
-    return _Entry(raw, name, flags, method, crc, packed, size, offset)
+    return _Entry(raw_name=raw, name=name, flags=flags, method=method, crc=crc, packed=packed, size=size, offset=offset)
 
 
 def _check_mode(mode: int, name: str) -> None:

@@ -75,7 +75,13 @@ def what_is_left(shelf: Shelf) -> Properties:
     paths = [*shelf.contents()[-1:], shelf.path("state")]
     about = next((path.lstat() for path in paths if os.path.lexists(path)), None)
     size, at = (about.st_size, about.st_mtime) if about else (0, 0.0)
-    return Properties(shelf.name, BROKEN, size, Facts({"kind": "broken"}), datetime.fromtimestamp(at, UTC))
+    return Properties(
+        name=shelf.name,
+        etag=BROKEN,
+        size=size,
+        facts=Facts({"kind": "broken"}),
+        modified=datetime.fromtimestamp(at, UTC),
+    )
 
 
 def _unless_absent(error: OSError) -> None:

@@ -46,7 +46,7 @@ def judge(blob: Properties, now: datetime, rules: Rules, stays_hot: bool = False
     tier = blob.facts.tier
     moved = blob.tier_changed or blob.modified
     used = max(blob.modified, blob.accessed or blob.modified)
-    wanted, why, when = _wanted(blob, tier, moved, used, now, rules)
+    wanted, why, when = _wanted(blob, tier, moved, used, now=now, rules=rules)
     if stays_hot:
         wanted, why, when = "Hot", "in use all the time", None
     free = moved + rules.stays[tier]
@@ -126,4 +126,4 @@ def preview(verdicts: Iterable[Verdict], prices: Mapping[Tier, Price], now: date
         moves, size = moves + 1, size + blob.size
         once, early = once + move + penalty, early + penalty
         monthly += gigabytes * (target.month - source.month)
-    return Preview(moves, size, once, early, monthly)
+    return Preview(moves=moves, size=size, once=once, early=early, monthly=monthly)

@@ -125,11 +125,14 @@ def list_(config: ConfigFile = None, store: StoreUrl = "", json: AsJson = False)
         )
         return
     columns = {
-        "channel": lambda row: work.number_of(row[0]), "name": lambda row: row[0].detail.get("title"),
-        "under": lambda row: parent_of(row[0]) or None, "mirrored": lambda row: row[0].detail.get("mirrored"),
+        "channel": lambda row: work.number_of(row[0]),
+        "name": lambda row: row[0].detail.get("title"),
+        "under": lambda row: parent_of(row[0]) or None,
+        "mirrored": lambda row: row[0].detail.get("mirrored"),
         "state": lambda row: row[2],
-        "up to": lambda row: row[1].upto or None, "gaps": lambda row: len(row[1].gaps) or None,
-    }  # fmt: skip
+        "up to": lambda row: row[1].upto or None,
+        "gaps": lambda row: len(row[1].gaps) or None,
+    }
     runtime.table(columns, rows, "no channels yet: custody channel add NUMBER")
 
 
@@ -180,9 +183,11 @@ def gaps(channel: Channel, config: ConfigFile = None, store: StoreUrl = "", json
         runtime.emit({"upto": coverage.upto, "gaps": coverage.gaps, "debts": debts, "next": then})
         return
     columns = {
-        "after": lambda gap: max(gap.low, 0), "from": lambda gap: time_of(max(gap.low, 0)).strftime("%Y-%m-%d %H:%M"),
-        "before": lambda gap: gap.high, "to": lambda gap: time_of(gap.high).strftime("%Y-%m-%d %H:%M"),
-    }  # fmt: skip
+        "after": lambda gap: max(gap.low, 0),
+        "from": lambda gap: time_of(max(gap.low, 0)).strftime("%Y-%m-%d %H:%M"),
+        "before": lambda gap: gap.high,
+        "to": lambda gap: time_of(gap.high).strftime("%Y-%m-%d %H:%M"),
+    }
     if coverage.gaps or not unread:
         runtime.table(columns, coverage.gaps, f"nothing is missing up to {coverage.upto}")
     for debt in owed:
@@ -223,11 +228,14 @@ def tiers(
         runtime.emit([{"channel": item.id, "preview": cost, "moves": _moves(found)} for item, found, cost in rows])
         return
     columns = {
-        "channel": lambda row: work.number_of(row[0]), "blobs": lambda row: len(row[1]),
+        "channel": lambda row: work.number_of(row[0]),
+        "blobs": lambda row: len(row[1]),
         "would move" if preview else "moved": lambda row: _moves(row[1]) or None,
-        "bytes": lambda row: row[2].size, "once": lambda row: f"{row[2].once:.6f}",
-        "of it early": lambda row: f"{row[2].early:.6f}", "a month": lambda row: f"{row[2].monthly:+.6f}",
-    }  # fmt: skip
+        "bytes": lambda row: row[2].size,
+        "once": lambda row: f"{row[2].once:.6f}",
+        "of it early": lambda row: f"{row[2].early:.6f}",
+        "a month": lambda row: f"{row[2].monthly:+.6f}",
+    }
     runtime.table(columns, rows, "no channels yet: custody channel add NUMBER")
 
 

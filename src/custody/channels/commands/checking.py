@@ -127,7 +127,9 @@ def verify(
         sound = found.sound and not done.said
         outcome: Outcome = "success" if sound else "failure"
         findings = {"findings": [f"{one.code} {one.where}" for one in found.findings[:20]]} if found.findings else {}
-        handle.records.append(NewEvent(item.id, "verified", outcome, runtime.me(), {**told, **findings}))
+        handle.records.append(
+            NewEvent(item=item.id, type="verified", outcome=outcome, agent=runtime.me(), detail={**told, **findings})
+        )
     if json:
         runtime.emit({"sound": sound, "lacks": lacks, **told, "findings": found.findings, "not done": done.said})
     else:

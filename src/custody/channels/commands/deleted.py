@@ -177,5 +177,7 @@ def accept_loss(channel: Channel, why: Why, config: ConfigFile = None, store: St
         count = damage.accepted(last_seen.of(blobs_of(settings, handle), number, settings.channels.capacity))
         if count:
             told = {"parts": count, "why": why}
-            handle.records.append(NewEvent(item_id(number), "loss accepted", "success", runtime.me(), told))
+            handle.records.append(
+                NewEvent(item=item_id(number), type="loss accepted", outcome="success", agent=runtime.me(), detail=told)
+            )
     print(f"channel {channel}: {count} lost parts no longer count; its history has them")

@@ -40,7 +40,7 @@ def checked_message(message: str) -> int:
 
 def reader(settings: Config, channel: int, blobs: Blobs, item: Item | None = None) -> Reader:
     """As readers are shown it; without its item all that is here, as an operator wants it."""
-    return reader_of(blobs, channel, settings_of(settings.channels), item, settings.channels)
+    return reader_of(blobs, channel, settings_of(settings.channels), item, policies=settings.channels)
 
 
 def known(store: Store, channel: int) -> Item:

@@ -55,7 +55,7 @@ def search(
             low, high = (at(one.replace(tzinfo=UTC)) if one else None for one in (since, until))
             for one in leaving.through(kept.between(low or 0, high or HIGHEST + 1)):
                 print(_line(one))
-        wrong = _noticed(handle, settings, number, blobs, leaving, kept)
+        wrong = _noticed(handle, settings, number, blobs, leaving=leaving, read=kept)
     if message and found is None:
         raise NotFound(f"message {message} is not kept of channel {channel}", code="message.unknown")
     if found:
@@ -173,10 +173,10 @@ def export(
             count = write_jsonl(messages, target)
         elif sqlite:
             about = {one: detail[one] for one in ("guild", "kind", "parent", "archived") if detail.get(one) is not None}
-            count = write_sqlite(messages, target, number, name, jsons.dumps(about))
+            count = write_sqlite(messages, target, number, name, about=jsons.dumps(about))
         else:
-            count = write_pages(blobs, messages, target, number, leaving, title=name)
-        wrong = _noticed(handle, settings, number, blobs, leaving, kept)
+            count = write_pages(blobs, messages, target, number, leaving=leaving, title=name)
+        wrong = _noticed(handle, settings, number, blobs, leaving=leaving, read=kept)
         lacks, code = lack_of(handle, blobs, number) if item else ("", 0)
     print(f"{count} messages in {target}")
     if under:

@@ -53,7 +53,7 @@ def run(
     tell: Listener = Logging() if log else NOTHING
     stop_on_signals(stop)
     if shard:
-        _run_shard(Shard.read(shard), config, deadline, settings, tell, stop)
+        _run_shard(Shard.read(shard), config, deadline, settings, tell=tell, stop=stop)
         return
     with opened(config, store) as (handle, found):
         if found.channels.queues == "temporal":
@@ -64,9 +64,9 @@ def run(
 
         def work_on() -> bool:
             if found.channels.queues == "azure":
-                return _post(mirror, found, deadline, until_idle, stop, lease)
+                return _post(mirror, found, deadline, until_idle, stop=stop, lease=lease)
             ephemeral.ask_for(mirror, found.channels, anew=until_idle)
-            return ephemeral.run_until_idle(mirror, deadline, settings, tell, stop)
+            return ephemeral.run_until_idle(mirror, deadline, settings, tell, stop=stop)
 
         chore = daily(mirror)
         chores = Chores(handle, (chore,), handle.new_move(), tell)
@@ -76,8 +76,14 @@ def run(
             if finished:
                 chores.run(chore)
             alone = not any(True for _ in mirror.blobs.list("state/"))  # shards have stores of their own
-            _end(handle, mirror.blobs, before, finished, expected.unknown(handle, mirror.blobs) if alone else ())
-        _run_on(_telling(handle, work_on), lambda: chores.run(chore), chore.every, deadline, stop)
+            _end(
+                handle,
+                mirror.blobs,
+                before,
+                finished,
+                strangers=expected.unknown(handle, mirror.blobs) if alone else (),
+            )
+        _run_on(_telling(handle, work_on), lambda: chores.run(chore), chore.every, deadline, stop=stop)
 
 
 def _run_on(
@@ -114,7 +120,7 @@ def _telling(store: Store, work_on: Callable[[], bool]) -> Callable[[], bool]:
 def _end(store: Store, blobs: Blobs, before: Mapping[str, str], finished: bool, strangers: Sequence[int] = ()) -> None:
     """Say how the channels stand, and end with the code that follows."""
     failed = [job for jobs in jobs_of(store).values() for job in jobs]
-    told = ending(all_standing(store, blobs), before, finished, failed, strangers)
+    told = ending(all_standing(store, blobs), before, finished, failed, strangers=strangers)
     for line in told.lines[:-1]:
         print(f"custody: {line}", file=sys.stderr)
     print(told.lines[-1], file=sys.stderr if told.code == 1 else sys.stdout)
@@ -147,7 +153,7 @@ def temporal(
         for wish in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(wish, over.set)
         client = await connect(address or found.channels.temporal, found.channels.namespace)
-        await serve(mirror, client, over, watch_seconds, pace_of(found.channels, threads))
+        await serve(mirror, client, over, watch_seconds, pace=pace_of(found.channels, threads))
 
     with opened(config, store) as (handle, found):
         asyncio.run(working(_mirror(handle, found), found))
@@ -168,7 +174,7 @@ def _run_shard(
             if before is None:
                 before = told_before(store, blobs)
                 ephemeral.ask_for(mirror, found.channels, shard, anew=True)
-            finished = ephemeral.run_until_idle(mirror, until, settings, tell, stop)
+            finished = ephemeral.run_until_idle(mirror, until, settings, tell, stop=stop)
             if finished:
                 work.daily(mirror)
             return finished or stop.asked

@@ -16,9 +16,22 @@ from custody.channels.crawl.coverage import Coverage
 
 MINUTE, HOUR = 60 * 1_000_000, 3_600 * 1_000_000
 WORST_FIRST = (
-    "token", "no-intent", "brake", "damaged", "not-added", "failing", "hidden", "unreadable", "gone", "gaps", "owed",
-    "files", "behind", "unlisted", "whole",
-)  # fmt: skip
+    "token",
+    "no-intent",
+    "brake",
+    "damaged",
+    "not-added",
+    "failing",
+    "hidden",
+    "unreadable",
+    "gone",
+    "gaps",
+    "owed",
+    "files",
+    "behind",
+    "unlisted",
+    "whole",
+)
 ALARMING = frozenset(WORST_FIRST[:7])  # a run that leaves one of these ends with 1
 SET_ASIDE = frozenset({"unreadable", "gone", "unlisted"})  # told once as an error, by the run that found it
 PAUSES: Mapping[str, Sequence[int]] = {  # before it is tried again; the last one for ever
@@ -222,8 +235,11 @@ def _troubled(trouble: Trouble, what: str, plainly: str, hint: str) -> str:
 
 def _brake(facts: Facts) -> str:
     waiting = facts.detail.get("brake") or 0
-    return _if(waiting, f"{waiting} messages are gone there, too many to erase without a word of yours: "
-               "`custody channel believe` or `disbelieve`")  # fmt: skip
+    return _if(
+        waiting,
+        f"{waiting} messages are gone there, too many to erase without a word of yours: "
+        "`custody channel believe` or `disbelieve`",
+    )
 
 
 def _failing(facts: Facts, trouble: Trouble) -> str:
@@ -233,9 +249,11 @@ def _failing(facts: Facts, trouble: Trouble) -> str:
     if trouble.get("what") != "failing":
         return ""
     old = facts.now - trust.moment(str(trouble["since"])) >= HOUR
-    return _troubled(trouble, "failing", "syncs fail", "`custody channel sync` tries now") if (
-        old or int(trouble["tries"]) >= TRIES
-    ) else ""  # fmt: skip
+    return (
+        _troubled(trouble, "failing", "syncs fail", "`custody channel sync` tries now")
+        if (old or int(trouble["tries"]) >= TRIES)
+        else ""
+    )
 
 
 def _behind(facts: Facts, trouble: Trouble) -> str:

@@ -264,8 +264,8 @@ async def _beating_meanwhile(seconds: float) -> AsyncIterator[None]:
 
 async def serve(mirror: Context, client: Client, over: asyncio.Event, watch_seconds: float, pace: Pace) -> None:
     """A worker, and the schedules that look around, until it is over."""
-    await schedule(client, WATCH, "watch", timedelta(seconds=watch_seconds), pace)
-    await schedule(client, TIERS, "tiers", TIERS_EVERY, pace)
+    await schedule(client, WATCH, "watch", timedelta(seconds=watch_seconds), pace=pace)
+    await schedule(client, TIERS, "tiers", TIERS_EVERY, pace=pace)
     with ThreadPoolExecutor(pace.threads, thread_name_prefix="temporal") as threads:
         worker = Worker(
             client,

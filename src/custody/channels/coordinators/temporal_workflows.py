@@ -77,7 +77,15 @@ class ChannelFlow:
         self._progress, pages = going.progress, 0
         while self._asks:
             if pages >= going.pages:
-                workflow.continue_as_new(Going(going.channel, self._asks, self._progress, going.heartbeat, going.pages))
+                workflow.continue_as_new(
+                    Going(
+                        channel=going.channel,
+                        asks=self._asks,
+                        progress=self._progress,
+                        heartbeat=going.heartbeat,
+                        pages=going.pages,
+                    )
+                )
             given = [going.channel, self._asks[0], self._progress]
             answer: Answer = await _done("step", given, Answer, going.heartbeat)
             pages += 1
@@ -105,7 +113,7 @@ class WatchFlow:
 class TiersFlow:
     @workflow.run
     async def run(self, heartbeat: float = HEARTBEAT) -> int:
-        moved: int = await _done("tiers", [], int, heartbeat, FOR_ALL_TIERS)
+        moved: int = await _done("tiers", [], int, heartbeat, within=FOR_ALL_TIERS)
         return moved
 
 

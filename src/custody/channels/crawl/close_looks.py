@@ -41,7 +41,9 @@ def settle(mirror: Context, item: Item, live: Live, kept: Kept) -> tuple[int, bo
     number = number_of(item)
     found = mirror.suspected.get(number) or walk.Found()
     settled = (
-        deletions.go_on(item, live, kept, found) if found.due else deletions.settle(mirror, item, live, kept, found)
+        deletions.go_on(item, live, kept, found)
+        if found.due
+        else deletions.settle(mirror, item, live, kept, found=found)
     )
     written(mirror, settled)
     if not found.due:
@@ -51,7 +53,7 @@ def settle(mirror: Context, item: Item, live: Live, kept: Kept) -> tuple[int, bo
 
 def settle_at_once(mirror: Context, item: Item, live: Live, kept: Kept, found: walk.Found) -> int:
     """All of it, where nobody else comes between."""
-    settled = deletions.settle(mirror, item, live, kept, found)
+    settled = deletions.settle(mirror, item, live, kept, found=found)
     written(mirror, settled)
     erased = settled.erased
     while found.due:

@@ -125,15 +125,15 @@ class Kept:
         """What of a page was not seen, or not with its content, is to be fetched again."""
         stamp = trust.stamp(page.at)
         if veiled:
-            unseen_content.owe(self._mirror, self._channel, [(min(veiled), max(veiled))], VEIL, stamp)
+            unseen_content.owe(self._mirror, self._channel, [(min(veiled), max(veiled))], VEIL, stamp=stamp)
         if blank := self.blank & set(page.ids):
-            unseen_content.owe(self._mirror, self._channel, [(min(blank), max(blank))], BLANK, stamp)
+            unseen_content.owe(self._mirror, self._channel, [(min(blank), max(blank))], BLANK, stamp=stamp)
         holes = [(low + 1, high - 1) for low, high in page.holes if high - low > 1]
         if page.ids and page.loose[1] and not page.bad:  # before its first id there is a gap, or what is kept
             newest = min(page.ask.high - 1, at(self._mirror.now() + AHEAD))
             holes += [(page.ids[-1] + 1, newest)] if newest > page.ids[-1] else []
         if holes:
-            unseen_content.owe(self._mirror, self._channel, holes, UNREADABLE, stamp)
+            unseen_content.owe(self._mirror, self._channel, holes, UNREADABLE, stamp=stamp)
 
     def _known(self, ids: Sequence[int], coverage: Coverage) -> tuple[dict[int, Raw | None], set[int]]:
         """Those of these that are here already, as they are here; None for one that was erased or is damaged."""
@@ -185,7 +185,7 @@ class Kept:
             return
         stamp, wanted = trust.stamp(at), {int(raw["id"]) for raw in messages}
         latest = trust.stamp(self._mirror.store.now() + AN_HOUR)
-        last_seen.refresh(self._table, self._seen, messages, stamp, latest)
+        last_seen.refresh(self._table, self._seen, messages, stamp, latest=latest)
         rows = self._seen.between(min(wanted), max(wanted) + 1)
         doubted = [row for row in rows if row.id in wanted and row.versions and trust.doubt_of(row.message).marks]
         if doubted:

@@ -102,7 +102,17 @@ def judge(channel: int, ask: Ask, answer: Any, *, newest: int = HIGHEST, at: int
     edges = (known[0][0] is None, known[-1][0] is None) if known else (False, False)
     loose = (any(edges), any(edges)) if len(ids) < 2 else edges  # beside one id nobody knows which way the row goes
     digest = sha256(repr((ask, order)).encode()).hexdigest()[:8]
-    return Page(ask, tuple(sights[one] for one in order), order, bad, holes, unread, loose, digest, at)
+    return Page(
+        ask=ask,
+        sights=tuple(sights[one] for one in order),
+        ids=order,
+        bad=bad,
+        holes=holes,
+        unread=unread,
+        loose=loose,
+        digest=digest,
+        at=at,
+    )
 
 
 def identity(one: Any, newest: int = HIGHEST) -> int | None:

@@ -99,7 +99,10 @@ class Debts:
         try:
             told = dict(json.loads(mark))
             rows = told.pop("debts", [])
-            found = [Debt(int(low), int(high), str(why), str(since), int(at)) for low, high, why, since, at in rows]
+            found = [
+                Debt(low=int(low), high=int(high), why=str(why), since=str(since), at=int(at))
+                for low, high, why, since, at in rows
+            ]
             return cls(tuple(found), told)
         except (ValueError, TypeError, LookupError, RecursionError, OverflowError) as error:
             raise BadInput("not a mark of debts", code="debts.mark", where=mark[:100]) from error
@@ -144,4 +147,6 @@ def _bounded(debts: Iterable[Debt]) -> tuple[Debt, ...]:
 
 def _as_one(one: Debt, other: Debt) -> Debt:
     since = max(one.since, other.since)
-    return Debt(min(one.low, other.low), max(one.high, other.high), one.why, since, min(one.at, other.at))
+    return Debt(
+        low=min(one.low, other.low), high=max(one.high, other.high), why=one.why, since=since, at=min(one.at, other.at)
+    )

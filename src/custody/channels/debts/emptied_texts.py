@@ -60,7 +60,7 @@ def believed(mirror: Context, channel: int) -> list[int]:
 def disbelieve(mirror: Context, channel: int, ids: Sequence[int], *, why: str, who: str) -> None:
     """Take the word back: their texts are owed again."""
     _say(mirror, channel, ids, "no", why=why, who=who)
-    unseen_content.owe(mirror, channel, [(one, one) for one in ids], BLANK, mirror.stamp())
+    unseen_content.owe(mirror, channel, [(one, one) for one in ids], BLANK, stamp=mirror.stamp())
 
 
 def _say(mirror: Context, channel: int, ids: Sequence[int], word: str, *, why: str, who: str) -> None:

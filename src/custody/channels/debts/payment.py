@@ -37,8 +37,8 @@ def step(mirror: Context, channel: int, live: Live, kept: Kept, cursor: int) -> 
     upto = min(page.ids[-1], debt.high) if page.full else debt.high
     if cursor > debt.next:
         return upto + 1
-    closer = _by_themselves(live, kept, debt, page, upto) if debt.why == DIFFERS else upto
-    _write(mirror, channel, debt, min(closer, _paid_upto(mirror.table(channel), debt, page, upto, kept.blank)))
+    closer = _by_themselves(live, kept, debt, page, upto=upto) if debt.why == DIFFERS else upto
+    _write(mirror, channel, debt, min(closer, _paid_upto(mirror.table(channel), debt, page, upto, blank=kept.blank)))
     return upto + 1
 
 

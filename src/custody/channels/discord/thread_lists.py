@@ -80,7 +80,13 @@ def walked(mirror: Context, channel: int, cursors: Mapping[str, str], whole: boo
             moved[kind] = max(*stamps, walk.cursor)
         unlisted, tied = unlisted or walk.unlisted, tied or walk.tied
         ended |= kind == PUBLIC and walk.ended
-    return Walked(list(found.values()), moved, unlisted, tied, ended and not (unlisted or tied))
+    return Walked(
+        threads=list(found.values()),
+        cursors=moved,
+        unlisted=unlisted,
+        tied=tied,
+        ended=ended and not (unlisted or tied),
+    )
 
 
 def _by_date(walk: Walk, page: Page, whole: bool) -> None:

@@ -77,7 +77,7 @@ def write_html(
     beside = folder.with_name(folder.name + ".part")
     shutil.rmtree(beside, ignore_errors=True)
     beside.mkdir(parents=True)
-    sheets = list(_write_sheets(pages, iter(found), beside, title, media, per_page))
+    sheets = list(_write_sheets(pages, iter(found), beside, title, media=media, per_page=per_page))
     firsts = [sheet.first for sheet in sheets]
     _render(pages, beside / "index.html", "index.html", title=title, sheets=sheets, firsts=firsts)
     for name in ("search.js", "style.css"):

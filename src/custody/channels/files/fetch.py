@@ -76,7 +76,7 @@ def batch(mirror: Context, channel: int) -> tuple[bool, Told]:
             then = min(filter(None, (then, _least(waiting, "next"))), default="")
             since = min(filter(None, (since, _least(waiting, "since"))), default="")
     facts = {DUE: then, LEFT: left, SINCE: since} if fetched.done else {}
-    return fetched.done, _told(mirror, channel, fetched, left, facts)
+    return fetched.done, _told(mirror, channel, fetched, left, facts=facts)
 
 
 def due(mirror: Context) -> list[Request]:

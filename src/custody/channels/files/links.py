@@ -76,7 +76,13 @@ class Finder:
             if _text(one.get("url")) and _is_number(number) and 0 < int(number) <= HIGHEST:
                 size = one.get("size")
                 told = size if isinstance(size, int) and not isinstance(size, bool) else -1
-                yield Link(message, _text(one.get("filename")) or "file", str(one["url"]), int(number), told)
+                yield Link(
+                    message=message,
+                    name=_text(one.get("filename")) or "file",
+                    url=str(one["url"]),
+                    id=int(number),
+                    size=told,
+                )
         for embed in _mappings(raw.get("embeds")):
             yield from _pictures(embed, message, "embed")
         yield from _pictures(raw.get("components"), message, "component")

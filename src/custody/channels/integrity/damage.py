@@ -169,11 +169,15 @@ def _made_good(mirror: Context, channel: int, opened: Mapping[str, Table], lost:
     spans = [(low, min(high, newest)) for low, high in (*lost["ch"], *lost["seen"]) if low <= newest]
     again = [*spans, *((low, min(high, newest)) for low, high in lost[AGAIN])]
     if again:
-        unseen_content.owe(mirror, channel, again, TORN, mirror.stamp())
+        unseen_content.owe(mirror, channel, again, TORN, stamp=mirror.stamp())
     if spans:
-        unseen_content.owe(mirror, channel, spans, LOST, mirror.stamp())
+        unseen_content.owe(mirror, channel, spans, LOST, stamp=mirror.stamp())
         told = [f"{low}..{high}" for low, high in spans[:20]]
-        mirror.store.records.append(NewEvent(item_id(channel), "parts lost", "failure", "channels", {"parts": told}))
+        mirror.store.records.append(
+            NewEvent(
+                item=item_id(channel), type="parts lost", outcome="failure", agent="channels", detail={"parts": told}
+            )
+        )
     if lost["files"] or lost["assets"]:
         want_again(mirror, channel)
 

@@ -29,8 +29,11 @@ from custody.kernel.stores import Store
 FOREIGN: Final = "table.foreign"
 TURN: Final = "turn"  # in the mark of `seen`: how many syncs have changed what is not an added message
 NAMES: Final[Mapping[str, str]] = {
-    "ch": "its messages", "seen": "what was last seen of them", "files": "its files", "assets": "its pictures",
-}  # fmt: skip
+    "ch": "its messages",
+    "seen": "what was last seen of them",
+    "files": "its files",
+    "assets": "its pictures",
+}
 MOST_TOLD: Final = 5
 MOST_LOOKED_AT: Final = 20  # rows of a table that does not say whose it is
 
@@ -53,7 +56,7 @@ def lacking(store: Store, blobs: Blobs, channel: int) -> dict[str, Finding]:
     for folder, about in NAMES.items():
         known = noted.get(HELD[folder], 0)
         table = opened(blobs, channel, folder)
-        if _is_anothers(table, blobs, channel, folder, bool(noted.get(SIGNED))):
+        if _is_anothers(table, blobs, channel, folder, looked=bool(noted.get(SIGNED))):
             found[folder] = Finding(FOREIGN, f"{folder}/{channel}/", f"{about}: another channel's is in its place")
             continue
         now = reach(blobs, channel, folder, table) if known else None

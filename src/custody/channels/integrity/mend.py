@@ -60,7 +60,7 @@ def _shown_again(mirror: Context, channel: int) -> int:
         walk.into(live, kept, gap)
     cursor: int | None = 0
     while cursor is not None:
-        cursor = payment.step(mirror, channel, live, kept, cursor)
+        cursor = payment.step(mirror, channel, live, kept, cursor=cursor)
     return len(kept.mended) + kept.added
 
 

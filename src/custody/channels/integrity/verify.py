@@ -121,10 +121,17 @@ def verify(
     sampled = 0
     if discord is not None and coverage.upto:
         for start in _starts(coverage, pages, random.Random(seed)):
-            compared, live = _compare(discord, channel, table, coverage, start)
+            compared, live = _compare(discord, channel, table, coverage, start=start)
             sampled, findings = sampled + compared, findings + live
     hurt = next((f"{one.where}: {one.code}" for one in findings if is_told(one)), unread)
-    return Verified(messages, files, sampled, tuple(dict.fromkeys(findings)), tuple(damaged), hurt)
+    return Verified(
+        messages=messages,
+        files=files,
+        sampled=sampled,
+        findings=tuple(dict.fromkeys(findings)),
+        damaged=tuple(damaged),
+        hurt=hurt,
+    )
 
 
 def is_told(finding: Finding) -> bool:

@@ -102,14 +102,14 @@ def settle(mirror: Context, item: Item, live: Live, kept: Kept, found: walk.Foun
     later = min((at for at in when.values() if at > now), default=None)
     then = trust.stamp(later) if later is not None else ""
     if not due:
-        return _told(item, number, 0, 0, then)
+        return _told(item, number, 0, 0, then=then)
     permitted = [one for one in due if gone[one] <= believed]
     braked = [one for one in due if gone[one] > believed]
     if braked:
         settled = confirmed.keys() - gone.keys()  # an operator has set them to be kept: they are no news
         doubted = {one for one in {*found.denied, *gone} - settled if gone.get(one, now) > believed}
         in_round = rounds.denied(mirror, item, max(believed, kept_back))
-        room = _room(mirror, item, kept.count(), max(len(doubted), in_round), now)
+        room = _room(mirror, item, kept.count(), max(len(doubted), in_round), now=now)
         permitted += braked[:room]
         braked = braked[room:]
     batch = found.due = permitted[:AT_ONCE]
@@ -118,7 +118,7 @@ def settle(mirror: Context, item: Item, live: Live, kept: Kept, found: walk.Foun
         _take(mirror, item, counted, now)
     if len(permitted) > AT_ONCE:
         then = trust.stamp(now)
-    return _told(item, number, _some(live, kept, found), len(braked), then)
+    return _told(item, number, _some(live, kept, found), len(braked), then=then)
 
 
 def unspoken(item: Item, kept: Kept, denied: Iterable[int], now: int) -> set[int]:

@@ -171,7 +171,7 @@ def refresh(table: Table, overlay: Table, messages: Iterable[Raw], asked_at: str
     first, end = min(shown), max(shown) + 1
     rows = {one.id: one.message for one in overlay.between(first, end) if one.versions}
     kept = (one for one in table.between(first, end) if one.id in shown and one.versions)
-    found = [row for one in kept if (row := _noted(one, rows.get(one.id), shown[one.id], asked_at, latest))]
+    found = [row for one in kept if (row := _noted(one, rows.get(one.id), shown[one.id], asked_at, latest=latest))]
     if found:
         overlay.upsert(found)
     return len(found)

@@ -64,7 +64,15 @@ def shown(found: Found, row: Mapping[str, Any] | None = None, hidden_after: int 
     if since is not None and since > hidden_after:
         return Shown(found.id, (), deleted_at=gone, hidden=True)
     versions = tuple(map(own_line, found.versions))
-    return Shown(found.id, versions, found.deleted_at, found.damaged, gone, row, upto=found.upto)
+    return Shown(
+        id=found.id,
+        versions=versions,
+        deleted_at=found.deleted_at,
+        damaged=found.damaged,
+        gone=gone,
+        row=row,
+        upto=found.upto,
+    )
 
 
 def plainly(found: Iterable[Found]) -> Iterator[Shown]:
@@ -88,7 +96,7 @@ class Reader:
         return self.table.mark
 
     def between(self, first: int = 0, end: int = HIGHEST + 1) -> Iterator[Shown]:
-        for found, row in last_seen.zipped(self.table, self.overlay, first, end, self.unseen):
+        for found, row in last_seen.zipped(self.table, self.overlay, first, end, unknown=self.unseen):
             yield self._shown(found, row, any(low <= found.id <= high for low, high in self.unseen))
 
     def _shown(self, found: Found, row: Mapping[str, Any] | None, unknown: bool) -> Shown:
@@ -130,7 +138,7 @@ def readers(store: Store, blobs: Blobs, settings: Settings, policies: Policies) 
         except NotFound:
             item = None
         return replace(
-            reader_of(blobs, channel, settings, item, policies), lacking=lambda: _gone(store, blobs, channel)
+            reader_of(blobs, channel, settings, item, policies=policies), lacking=lambda: _gone(store, blobs, channel)
         )
 
     return of

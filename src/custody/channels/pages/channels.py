@@ -25,15 +25,23 @@ from custody.web.site import Site, caller_of, site_of
 router = Router()
 SHOWN = 50
 COLUMNS = {
-    "channel": lambda row: str(row.number), "name": lambda row: row.name, "state": lambda row: row.said,
-    "up to": lambda row: str(row.coverage.upto), "gaps": lambda row: len(row.coverage.gaps),
+    "channel": lambda row: str(row.number),
+    "name": lambda row: row.name,
+    "state": lambda row: row.said,
+    "up to": lambda row: str(row.coverage.upto),
+    "gaps": lambda row: len(row.coverage.gaps),
     "jobs": lambda row: len(row.jobs),
-}  # fmt: skip
+}
 MESSAGE_COLUMNS = {
-    "message": lambda row: str(row.id), "at": lambda row: row.at.isoformat(), "author": lambda row: row.author,
-    "text": lambda row: row.text, "versions": lambda row: len(row.versions), "deleted": lambda row: row.deleted_at,
-    "deleted there": lambda row: row.gone, "damaged": lambda row: row.damaged or None,
-}  # fmt: skip
+    "message": lambda row: str(row.id),
+    "at": lambda row: row.at.isoformat(),
+    "author": lambda row: row.author,
+    "text": lambda row: row.text,
+    "versions": lambda row: len(row.versions),
+    "deleted": lambda row: row.deleted_at,
+    "deleted there": lambda row: row.gone,
+    "damaged": lambda row: row.damaged or None,
+}
 
 
 def read_list(asked: Asked) -> View:
@@ -49,12 +57,18 @@ def read_one(asked: Asked) -> View:
     reviews = [job for job in channel.jobs if job.kind == jobs.REVIEW]
     synced = next((event for event in reversed(events) if event.type == "synced"), None)
     values = {
-        "channel": channel, "reasons": reasons, "events": events[-50:], "reviews": reviews, "synced": synced,
+        "channel": channel,
+        "reasons": reasons,
+        "events": events[-50:],
+        "reviews": reviews,
+        "synced": synced,
         "why_of": {job.id: site.store.queue.why(job.id) for job in reviews[:SHOWN]},
-        "held": views.holds(site, channel.number), "bot": site.options.readers is not None,
-        "threads": views.threads(site, channel.number), "may_hold": site.asking.holds,
+        "held": views.holds(site, channel.number),
+        "bot": site.options.readers is not None,
+        "threads": views.threads(site, channel.number),
+        "may_hold": site.asking.holds,
         "others": [job for job in channel.jobs if job.kind != jobs.REVIEW],
-    }  # fmt: skip
+    }
     values["under"] = removal.goes_along(site.store, channel.number)
     data = {"channel": channel, "why": reasons, "review": reviews, "events": events}
     return View(f"#{channel.name} · channel", values, data)
@@ -65,13 +79,15 @@ def read_messages(asked: Asked) -> View:
     number = _number(str(asked.part("channel")), "channel")
     channel, table = views.channel(asked.site, number), _reader(asked.site, number)
     first = _first(asked.query)
-    rows, following = views.messages(asked.site, number, table, first, SHOWN)
+    rows, following = views.messages(asked.site, number, table, first, count=SHOWN)
     here = f"/channels/{number}/messages"
     values = {
-        "channel": channel, "rows": rows, "day": asked.query.get("day", ""),
+        "channel": channel,
+        "rows": rows,
+        "day": asked.query.get("day", ""),
         "next_address": formatting.address(here, {"after": str(following)}) if following else "",
         "first_address": here if first else "",
-    }  # fmt: skip
+    }
     data = {"messages": rows, "next": str(following or "")}
     return View(f"Messages of #{channel.name}", values, data, lambda: rows)
 
@@ -105,14 +121,15 @@ def _reader(site: Site, number: int) -> Reader:
     table = views.reader_of(site, number)
     if table is None:
         raise Unavailable(
-            "this process was started without a configuration of channels", code="channels.missing",
+            "this process was started without a configuration of channels",
+            code="channels.missing",
             hint="`custody serve --config custody.toml`",
-        )  # fmt: skip
+        )
     return table
 
 
-show(router, "/channels", "channels/channels.html", read_list, COLUMNS)
-show(router, "/channels/{channel}/messages", "channels/messages.html", read_messages, MESSAGE_COLUMNS)
+show(router, "/channels", "channels/channels.html", read_list, columns=COLUMNS)
+show(router, "/channels/{channel}/messages", "channels/messages.html", read_messages, columns=MESSAGE_COLUMNS)
 show(router, "/channels/{channel}/messages/{message}", "channels/message.html", read_message)
 show(router, "/channels/{channel}", "channels/channel.html", read_one)
 
@@ -165,9 +182,10 @@ def _pause(request: Request, channel: int, hold: bool) -> Response:
     site, who, why = site_of(request), caller_of(request).agent, form_of(request).get("why", "").strip()[:2000]
     if not site.asking.holds:
         raise Unavailable(
-            "channels cannot be held here: it is not the engine that coordinates them", code="channels.holds",
-            hint="stop their workers, or set `queues = \"store\"`",
-        )  # fmt: skip
+            "channels cannot be held here: it is not the engine that coordinates them",
+            code="channels.holds",
+            hint='stop their workers, or set `queues = "store"`',
+        )
     if hold and not why:
         raise BadInput("say why, for the history", code="action.why", where="why")
     if hold:

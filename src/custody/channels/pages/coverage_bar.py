@@ -61,7 +61,7 @@ def _placed(stretches: Sequence[tuple[bool, int, int]]) -> Sequence[Range]:
     placed, x = [], 0.0
     for (kept, low, high), length in zip(stretches, lengths, strict=True):
         width = LEAST + free * length / whole
-        placed.append(Range(kept, low, high, round(x, 2), round(width, 2)))
+        placed.append(Range(kept=kept, low=low, high=high, start=round(x, 2), width=round(width, 2)))
         x += width
     return placed
 

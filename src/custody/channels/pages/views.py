@@ -113,7 +113,7 @@ def _item(site: Site, number: int) -> Item | None:
 def _jobs(site: Site, lane: str = "") -> list[Job]:
     """Jobs that have not passed: those that have leave no row."""
     where = Filter(kind="channel/*", lane=lane)
-    found = lists.newest_jobs(site.store, site.machines, EVERYTHING, where, lists.NEWEST, MOST_JOBS).rows
+    found = lists.newest_jobs(site.store, site.machines, EVERYTHING, where, before=lists.NEWEST, limit=MOST_JOBS).rows
     return [job for job in found if job.ended not in ("passed", "cancelled", "skipped")]
 
 
@@ -126,9 +126,16 @@ def _channel(site: Site, number: int, item: Item | None, jobs: Sequence[Job]) ->
     told = coverage.sentence(known) if table else "what is kept of it cannot be seen from this process"
     mine = [job for job in jobs if job.lane == str(number)]
     return Channel(
-        number, str(detail.get("title") or number), str(detail.get("mirrored", "")), known, drawn, told, mine,
-        parent_of(item) if item else 0, wrong,
-    )  # fmt: skip
+        number=number,
+        name=str(detail.get("title") or number),
+        mirrored=str(detail.get("mirrored", "")),
+        coverage=known,
+        ranges=drawn,
+        sentence=told,
+        jobs=mine,
+        parent=parent_of(item) if item else 0,
+        damaged=wrong,
+    )
 
 
 def _coverage(site: Site, number: int, table: Reader, item: Item | None) -> tuple[Coverage, str]:
@@ -164,10 +171,12 @@ def why(site: Site, of: Channel, events: Sequence[Event]) -> Sequence[Reason]:
         told = str(last.detail.get("why", "")) if last else ""
         reasons.append(
             Reason(
-                "unreadable", f"it cannot be read any more{': ' if told else ''}{told}; what is kept stays",
-                "the bot is given the right to read it, and somebody syncs it", last.at if last else None,
+                "unreadable",
+                f"it cannot be read any more{': ' if told else ''}{told}; what is kept stays",
+                "the bot is given the right to read it, and somebody syncs it",
+                last.at if last else None,
             )
-        )  # fmt: skip
+        )
     if of.damaged:
         reasons.insert(
             0, Reason("damaged", f"damaged here: {of.damaged}", f"`custody channel verify {of.number} --mend`")
@@ -182,7 +191,9 @@ def why(site: Site, of: Channel, events: Sequence[Event]) -> Sequence[Reason]:
 def _about(job: Job, reasons: Sequence[Reason]) -> Iterator[Reason]:
     for reason in reasons:
         verb = job.kind.partition("/")[2]
-        yield Reason(reason.code, f"{verb}: {reason.text}", reason.clears, reason.since, job.id)
+        yield Reason(
+            code=reason.code, text=f"{verb}: {reason.text}", clears=reason.clears, since=reason.since, job=job.id
+        )
 
 
 def _held(hold: HeldBy) -> Reason:
@@ -216,6 +227,16 @@ def _message(found: Shown) -> Message:
     author = newest.get("author")
     name = author.get("global_name") or author.get("username") if isinstance(author, Mapping) else ""
     return Message(
-        found.id, time_of(found.id), str(name or "–"), str(newest.get("content") or ""), found.deleted_at, versions,
-        found.gone, bool(found.damaged), newest, found.besides, reactions(newest), found.upto,
-    )  # fmt: skip
+        id=found.id,
+        at=time_of(found.id),
+        author=str(name or "–"),
+        text=str(newest.get("content") or ""),
+        deleted_at=found.deleted_at,
+        versions=versions,
+        gone=found.gone,
+        damaged=bool(found.damaged),
+        last_seen=newest,
+        besides=found.besides,
+        reactions=reactions(newest),
+        upto=found.upto,
+    )

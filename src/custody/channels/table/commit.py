@@ -64,4 +64,4 @@ def sign(tree: Tree) -> None:
     if not is_signed(tree):
         index = tree.index(tree.root)
         with suppress(Changed):
-            commit_index(tree, index, index.name, index.entries, "", index.moved)
+            commit_index(tree, index, index.name, index.entries, parent="", moved=index.moved)

@@ -37,7 +37,7 @@ def _delete_some(tree: Tree, waiting: list[str], deleted_at: str) -> tuple[int, 
         return len(waiting), 0
     place, leaf = spot
     if leaf.moved:  # somebody began to copy this leaf; finish that first
-        split.divide(tree, place, leaf, leaf.ids, {}, leaf)
+        split.divide(tree, place, leaf, leaf.ids, blocks={}, like=leaf)
         return 0, 0
     if place.high:
         leaf = tree.with_tier(leaf)
@@ -45,7 +45,7 @@ def _delete_some(tree: Tree, waiting: list[str], deleted_at: str) -> tuple[int, 
     group = [key for key in waiting if key < limit] if limit else waiting
     plan, gone = without(tree, leaf, group, deleted_at)
     if gone:
-        commit_leaf(tree, leaf, replace(leaf, ids=plan.ids), plan.blocks, place.parent)
+        commit_leaf(tree, leaf, replace(leaf, ids=plan.ids), plan.blocks, parent=place.parent)
     elif not tree.current(leaf):
         return 0, 0
     return len(group), gone

@@ -108,9 +108,9 @@ def _walk(tree: Tree, place: Place, survey: Survey, content: bool) -> bool:
     name = place.leaf
     try:
         if name.startswith(tree.prefix + "leaf/"):
-            _visit_leaf(tree, place, tree.load(name), survey, content)
+            _visit_leaf(tree, place, tree.load(name), survey, content=content)
         else:
-            _visit_index(tree, place, tree.index(name), survey, content)
+            _visit_index(tree, place, tree.index(name), survey, content=content)
     except Shut as shut:
         survey.shut.append((place.low, place.high))
         survey.named.add(name)
@@ -257,7 +257,7 @@ def _taken_out(tree: Tree, found_in: Mapping[str, Sequence[str]]) -> list[tuple[
         ]
         place = tree.locate(key_in(blocks[0]))
         kept = tuple(one for one in leaf.ids if one not in blocks)
-        commit_leaf(tree, leaf, replace(leaf, ids=kept), {}, place.parent if place else tree.root)
+        commit_leaf(tree, leaf, replace(leaf, ids=kept), {}, parent=place.parent if place else tree.root)
     return spans
 
 
@@ -267,11 +267,11 @@ def _mend_index(tree: Tree, name: str, place: Place, torn: set[str]) -> None:
     index = tree.index(name)
     kept = {entry.fence: entry for entry in index.entries if tree.prefix + entry.blob not in torn}
     for fence in sorted({place.low, *index.fences} - kept.keys()):
-        leaf = commit_leaf(tree, None, Leaf(tree.fresh_name("leaf", fence), ""), {}, name)
+        leaf = commit_leaf(tree, None, Leaf(tree.fresh_name("leaf", fence), ""), {}, parent=name)
         kept[fence] = Entry(fence, tree.short(leaf.name))
     parent = place.path[-1][0].name if place.path else ""
     anew = replace(index, entries=())  # trust none of its blocks
-    commit_index(tree, anew, name, [kept[fence] for fence in sorted(kept)], parent, index.moved)
+    commit_index(tree, anew, name, [kept[fence] for fence in sorted(kept)], parent=parent, moved=index.moved)
 
 
 def _without_mark(tree: Tree, name: str) -> None:
@@ -279,7 +279,7 @@ def _without_mark(tree: Tree, name: str) -> None:
     with suppress(NoBlob, Broken):  # it was lost besides
         leaf = tree.load(name)
         place = tree.locate(key_in(leaf.ids[0]) if leaf.ids else block_id(HIGHEST))
-        commit_leaf(tree, leaf, replace(leaf, mark=""), {}, place.parent if place else tree.root)
+        commit_leaf(tree, leaf, replace(leaf, mark=""), {}, parent=place.parent if place else tree.root)
 
 
 def _newest_first(tree: Tree, names: set[str]) -> list[str]:
@@ -296,7 +296,7 @@ def _mend_leaf(tree: Tree, name: str, place: Place) -> None:
     leaf = tree.load(name)
     parent = place.path[-1][0].name
     kept = {one for one in leaf.ids if key_in(one) not in strays}
-    commit_leaf(tree, leaf, replace(leaf, ids=tuple(sorted(kept))), {}, parent)
+    commit_leaf(tree, leaf, replace(leaf, ids=tuple(sorted(kept))), {}, parent=parent)
 
 
 def _salvage(tree: Tree, name: str, lost: Iterable[tuple[str, str]]) -> None:

@@ -248,7 +248,14 @@ class Index:
     @classmethod
     def of(cls, name: str, etag: str, entries: Iterable[Entry], moved: bool = False, signed: bool = True) -> Index:
         entries = tuple(entries)
-        return cls(name, etag, entries, tuple(entry.fence for entry in entries), moved, signed)
+        return cls(
+            name=name,
+            etag=etag,
+            entries=entries,
+            fences=tuple(entry.fence for entry in entries),
+            moved=moved,
+            signed=signed,
+        )
 
     @classmethod
     def read(cls, name: str, etag: str, data: bytes, metadata: Mapping[str, str]) -> Index:

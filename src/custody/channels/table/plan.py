@@ -52,7 +52,7 @@ def merged(tree: Tree, leaf: Leaf, messages: Sequence[Message]) -> Plan:
     damaged = {leaf.ids[at]: data for at, data in opened.items() if is_damaged(leaf.ids[at], data)}
     sound = {at: records(data) for at, data in opened.items() if leaf.ids[at] not in damaged}
     made = {at: dict(pack(_added(tree, sound.get(at, {}), run), most)) for at, run in runs.items()}
-    plan = _assembled(leaf, opened, made, packed, max(leaf.top, messages[-1].key))
+    plan = _assembled(leaf, opened, made, packed, top=max(leaf.top, messages[-1].key))
     if not damaged:
         return plan
     again = {
@@ -69,7 +69,7 @@ def without(tree: Tree, leaf: Leaf, keys: Iterable[str], deleted_at: str) -> tup
         if _may_hold(leaf, at, key):
             runs.setdefault(at, []).append(key)
     if leaf.packed == 1 and not deleted_at:
-        return _assembled(leaf, dict.fromkeys(runs, b""), {}, 1, leaf.top), len(runs)
+        return _assembled(leaf, dict.fromkeys(runs, b""), {}, 1, top=leaf.top), len(runs)
     opened = _opened(tree, leaf, list(runs))
     made: dict[int, dict[str, bytes]] = {}
     gone = 0
@@ -85,7 +85,7 @@ def without(tree: Tree, leaf: Leaf, keys: Iterable[str], deleted_at: str) -> tup
                 del kept[key]
                 kept |= {key: (tombstone(key, deleted_at),)} if deleted_at else {}
         made[at] = dict(pack(kept, max(leaf.packed, 1)))
-    return _assembled(leaf, opened, made, leaf.packed, leaf.top), gone
+    return _assembled(leaf, opened, made, leaf.packed, top=leaf.top), gone
 
 
 def _may_hold(leaf: Leaf, at: int, key: str) -> bool:

@@ -54,7 +54,7 @@ def between(tree: Tree, first: str, end: str) -> Iterator[Found]:
             if spot is None:
                 return
             place, leaf = spot
-            here = _of_leaf(tree, place, leaf, key, end) if not leaf.end or key < leaf.end else []
+            here = _of_leaf(tree, place, leaf, key, end=end) if not leaf.end or key < leaf.end else []
         except Torn as torn:
             yield _lost(torn, key, end)
             key = torn.high or None

@@ -26,24 +26,24 @@ T = TypeVar("T")
 
 def plant(tree: Tree) -> None:
     """A channel's first leaf, empty, and the index that names it."""
-    leaf = commit_leaf(tree, None, Leaf(tree.fresh_name("leaf", FIRST), ""), {}, tree.root)
-    commit_index(tree, None, tree.root, [Entry(FIRST, tree.short(leaf.name))], "")
+    leaf = commit_leaf(tree, None, Leaf(tree.fresh_name("leaf", FIRST), ""), {}, parent=tree.root)
+    commit_index(tree, None, tree.root, [Entry(FIRST, tree.short(leaf.name))], parent="")
 
 
 def extend(tree: Tree, place: Place, leaf: Leaf, blocks: Mapping[str, bytes], like: Leaf) -> None:
     """Give a leaf that is sealed at its end neighbours on the right; the leaf itself stays as it is."""
     parts = chunks(sorted(blocks), tree.settings.capacity, at_end=True)
-    children = _children(tree, place.parent, leaf.end, parts, blocks, like)
+    children = _children(tree, place.parent, leaf.end, parts, blocks=blocks, like=like)
     swing(tree, place.path, (Entry(place.low, tree.short(leaf.name)), *children))
 
 
 def divide(tree: Tree, place: Place, leaf: Leaf, ids: Sequence[str], blocks: Mapping[str, bytes], like: Leaf) -> None:
     """Put fresh leaves in a leaf's place: these ids, with these blocks and else its own content."""
     if not leaf.moved:
-        leaf = commit_leaf(tree, leaf, replace(leaf, moved=True), {}, place.parent)
+        leaf = commit_leaf(tree, leaf, replace(leaf, moved=True), {}, parent=place.parent)
     own = dict(zip(leaf.ids, tree.read(leaf, 0, len(leaf.ids)), strict=True))
     parts = chunks(ids, tree.settings.capacity, at_end=False)
-    swing(tree, place.path, _children(tree, place.parent, place.low, parts, own | dict(blocks), like))
+    swing(tree, place.path, _children(tree, place.parent, place.low, parts, blocks=own | dict(blocks), like=like))
     discard(tree, leaf.name)
 
 
@@ -58,7 +58,7 @@ def _children(
         leaf = replace(like, name=name, ids=tuple(part), moved=False, tier="Hot")
         if after:
             leaf = replace(leaf, end="", mark="", top=block_id(int(key_in(after[0])) - 1))
-        commit_leaf(tree, None, leaf, {one: blocks[one] for one in part}, parent)
+        commit_leaf(tree, None, leaf, {one: blocks[one] for one in part}, parent=parent)
         entries.append(Entry(fence, tree.short(name)))
     return tuple(entries)
 
@@ -70,15 +70,15 @@ def swing(tree: Tree, path: Steps, entries: tuple[Entry, ...]) -> None:
     whole = (*index.entries[:position], *entries, *index.entries[position + 1 :])
     at_end = position == len(index.entries) - 1
     if len(whole) <= tree.settings.fanout and not index.moved:
-        commit_index(tree, index, index.name, whole, parent)
+        commit_index(tree, index, index.name, whole, parent=parent)
     elif not above:
         # The root keeps its name, so its entries move one level down, in the commit that points at them.
         while len(whole) > tree.settings.fanout:
             whole = _nodes(tree, whole, index.name, at_end)
-        commit_index(tree, index, index.name, whole, "")
+        commit_index(tree, index, index.name, whole, parent="")
     else:
         if not index.moved:
-            commit_index(tree, index, index.name, index.entries, parent, moved=True)
+            commit_index(tree, index, index.name, index.entries, parent=parent, moved=True)
         swing(tree, above, _nodes(tree, whole, parent, at_end))
         discard(tree, index.name)
 
@@ -87,7 +87,7 @@ def _nodes(tree: Tree, entries: Sequence[Entry], parent: str, at_end: bool) -> t
     """Write entries as fresh indexes; answers the entries for the index above."""
     made = []
     for part in chunks(entries, tree.settings.fanout, at_end):
-        node = commit_index(tree, None, tree.fresh_name("node", part[0].fence), part, parent)
+        node = commit_index(tree, None, tree.fresh_name("node", part[0].fence), part, parent=parent)
         made.append(Entry(part[0].fence, tree.short(node.name)))
     return tuple(made)
 

@@ -119,7 +119,7 @@ class Tree:
             if head and head.etag == blocks.etag and head.size != sum(blocks.sizes):
                 raise Broken("its list is not one of its content", where=name)
             if head and head.etag == blocks.etag:
-                return self.keep(self._own(Leaf.read(name, blocks.etag, blocks.ids, blocks.sizes, head.facts)))
+                return self.keep(self._own(Leaf.read(name, blocks.etag, blocks.ids, blocks.sizes, facts=head.facts)))
         raise busy(name)
 
     def _own(self, leaf: Leaf) -> Leaf:

@@ -75,13 +75,13 @@ def _write_some(tree: Tree, waiting: list[Message], mark: str) -> tuple[int, boo
     marks = bool(mark) and not place.high and len(group) == len(waiting)  # last, and into the last leaf
     mark = tree.settings.joined(leaf.mark, mark) if marks else leaf.mark
     if leaf.moved and beyond:
-        return _write_leaf(tree, place, leaf, [], leaf.mark)[0], False
+        return _write_leaf(tree, place, leaf, [], mark=leaf.mark)[0], False
     if beyond:
         plan = merged(tree, Leaf("", ""), group)
         like = Leaf("", "", mark=mark, packed=plan.packed, top=plan.top)
-        split.extend(tree, place, leaf, plan.blocks, like)
+        split.extend(tree, place, leaf, plan.blocks, like=like)
         return len(group), marks
-    written, whole = _write_leaf(tree, place, leaf, group, mark)
+    written, whole = _write_leaf(tree, place, leaf, group, mark=mark)
     return written, marks and whole
 
 
@@ -94,10 +94,10 @@ def _write_leaf(tree: Tree, place: Place, leaf: Leaf, group: list[Message], mark
     new = replace(leaf, ids=plan.ids, mark=mark, packed=plan.packed, top=plan.top)
     room = max(tree.settings.capacity, len(leaf.ids))
     if leaf.moved or (len(plan.ids) > room and not plan.appends):
-        split.divide(tree, place, leaf, plan.ids, plan.blocks, new)
+        split.divide(tree, place, leaf, plan.ids, blocks=plan.blocks, like=new)
     elif len(plan.ids) <= room:
         if new != leaf or plan.blocks:
-            commit_leaf(tree, leaf, new, plan.blocks, place.parent)
+            commit_leaf(tree, leaf, new, plan.blocks, parent=place.parent)
         elif not tree.current(leaf):  # nothing to do, as far as we remember
             raise Changed("the leaf has changed", where=leaf.name)
     else:
@@ -106,7 +106,7 @@ def _write_leaf(tree: Tree, place: Place, leaf: Leaf, group: list[Message], mark
         stay, end = plan.ids[:room], key_in(plan.ids[room])
         blocks = {one: plan.blocks[one] for one in stay[len(leaf.ids) :]}
         full = replace(new, ids=stay, mark=leaf.mark, end=end, top=block_id(int(end) - 1))
-        commit_leaf(tree, leaf, full, blocks, place.parent)
+        commit_leaf(tree, leaf, full, blocks, parent=place.parent)
         return sum(message.key < end for message in group), False
     return len(group), True
 
@@ -119,5 +119,5 @@ def _write_mark(tree: Tree, mark: str) -> None:
     place, leaf = spot
     mark = tree.settings.joined(leaf.mark, mark)
     if leaf.mark != mark or not tree.current(leaf):
-        _write_leaf(tree, place, leaf, [], mark)
+        _write_leaf(tree, place, leaf, [], mark=mark)
     return None

@@ -55,8 +55,9 @@ def _wider(path: Path, allowed: int, what: str) -> Finding | None:
     taken = "o" if allowed else "go"
     return Finding(
         "unsafe" if open_ & 0o007 or (not stat.S_ISREG(about.st_mode) and "sandbox" in what) else "warning",
-        f"{who} can {what} {path} (mode {stat.S_IMODE(about.st_mode):03o})", f"chmod {taken}= {shlex.quote(str(path))}",
-    )  # fmt: skip
+        f"{who} can {what} {path} (mode {stat.S_IMODE(about.st_mode):03o})",
+        f"chmod {taken}= {shlex.quote(str(path))}",
+    )
 
 
 def _kept(url: str, config: Config | None) -> Iterator[Path]:

@@ -55,11 +55,13 @@ def _strangers(store: Store) -> Iterator[Finding]:
     statement can take away what was counted, and it is acknowledged all the same."""
     for sort, name, table, may_swallow in store.db.read(lambda tx: tx.run("strangers", tables=list(table_names()))):
         yield Finding(
-            "unsafe", f"there is a {sort} {name} on table {table}, which is not ours",
-            f"drop {sort} {name} on {table}; it can keep rows from being written" if may_swallow
+            "unsafe",
+            f"there is a {sort} {name} on table {table}, which is not ours",
+            f"drop {sort} {name} on {table}; it can keep rows from being written"
+            if may_swallow
             else f"drop {sort} {name} on {table}, unless you know that it deletes and changes nothing of the store's:"
             " it can take rows away after they were counted, and they are acknowledged all the same",
-        )  # fmt: skip
+        )
 
 
 def _hosts(store: Store) -> Iterator[Finding]:
@@ -75,10 +77,12 @@ def _hosts(store: Store) -> Iterator[Finding]:
         told = ", ".join(f"{host.host} (timeline {host.timeline})" for host in writable.values())
         same = len({host.system for host in writable.values()}) == 1
         yield Finding(
-            "unsafe", f"{len(writable)} hosts of the store's address take writes: {told}",
-            "stop the one with the lower timeline: what it acknowledges is lost" if same
+            "unsafe",
+            f"{len(writable)} hosts of the store's address take writes: {told}",
+            "stop the one with the lower timeline: what it acknowledges is lost"
+            if same
             else "they are different clusters: leave the wrong one out of the address",
-        )  # fmt: skip
+        )
     elif writable:
         yield Finding("fine", f"of {len(seen)} hosts one takes writes: {next(iter(writable.values())).host}")
 
@@ -90,9 +94,10 @@ def _standbys(store: Store) -> Finding:
         return Finding("fine", "a synchronous standby: what is acknowledged is on two disks")
     if sort == "asynchronous":
         return Finding(
-            "warning", "an asynchronous standby: what was acknowledged last is lost if it is promoted after a crash",
+            "warning",
+            "an asynchronous standby: what was acknowledged last is lost if it is promoted after a crash",
             "set synchronous_standby_names, and ?require=sync in the store's address",
-        )  # fmt: skip
+        )
     return Finding("fine", "no standby: what is acknowledged is on this server's disk")
 
 
@@ -111,9 +116,10 @@ def went_back(store: Store) -> Iterator[Finding]:
             yield Finding(grade, f"history went back; noticed at {when}: {noticed}", do)
         else:
             yield Finding(
-                grade, f"history went back at {when}: {event.detail['missing']} acknowledged moves lost",
+                grade,
+                f"history went back at {when}: {event.detail['missing']} acknowledged moves lost",
                 f"{_how(event.detail)}: {shown}",
-            )  # fmt: skip
+            )
 
 
 def _restored(loss: Loss, copy: str, grade: Literal["unsafe", "warning"], shown: str) -> Finding:

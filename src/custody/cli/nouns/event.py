@@ -39,7 +39,7 @@ def add(
     check_event(event, "EVENT")
     with open_store(store) as opened:
         item = opened.records.kept(item)
-        opened.records.append(NewEvent(item, event, outcome, runtime.me(), {"why": why}))  # type: ignore[arg-type]
+        opened.records.append(NewEvent(item=item, type=event, outcome=outcome, agent=runtime.me(), detail={"why": why}))  # type: ignore[arg-type]
         opened.wake()
     print(f"{event} ({outcome}) recorded for {item}")
 
@@ -59,8 +59,11 @@ def list_(
         runtime.emit(events)
         return
     columns = {
-        "at (UTC)": lambda event: moment(event.at), "subject": lambda event: f"{event.subject} #{event.seq}",
-        "event": lambda event: event.type, "outcome": lambda event: event.outcome, "by": lambda event: event.agent,
+        "at (UTC)": lambda event: moment(event.at),
+        "subject": lambda event: f"{event.subject} #{event.seq}",
+        "event": lambda event: event.type,
+        "outcome": lambda event: event.outcome,
+        "by": lambda event: event.agent,
         "detail": lambda event: event.detail.get("reason") or event.detail.get("why") or event.detail.get("state"),
-    }  # fmt: skip
+    }
     runtime.table(columns, events, f"nothing has happened to {subject}" if subject else "nothing has happened yet")

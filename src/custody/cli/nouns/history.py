@@ -115,9 +115,12 @@ def export(public: Public = None, witness: Witnesses = None, store: StoreUrl = r
     with open_store(store) as opened:
         block = last_block(opened.ledger)
         lines = export_history(
-            block.origin if block else "custody", rows_of(opened.ledger), map(block_from, opened.ledger.blocks()),
-            keys=_keys(public), heads=_heads(witness),
-        )  # fmt: skip
+            block.origin if block else "custody",
+            rows_of(opened.ledger),
+            map(block_from, opened.ledger.blocks()),
+            keys=_keys(public),
+            heads=_heads(witness),
+        )
         for line in lines:
             sys.stdout.write(line if line.endswith("\n") else line + "\n")
 
@@ -136,7 +139,7 @@ def erase(subject: Subject, seq: Seq, why: Why, store: StoreUrl = runtime.DEFAUL
     with open_store(store) as opened:
         subject = opened.records.kept_subject(subject)
         type_, detail = erasure(subject, seq, why)
-        opened.ledger.erase(subject, seq, runtime.me(), detail, type_)
+        opened.ledger.erase(subject, seq, runtime.me(), detail, type_=type_)
     print(f"the body of {subject} number {seq} is gone; its place stays")
 
 
@@ -185,9 +188,12 @@ def blocks(store: StoreUrl = runtime.DEFAULT_STORE, json: AsJson = False) -> Non
         runtime.emit([block.header for block in found])
         return
     columns = {
-        "block": lambda block: block.number, "events": lambda block: block.count, "in all": lambda block: block.total,
-        "sealed (UTC)": lambda block: moment(block.at), "root": lambda block: block.root.hex()[:16] + "…",
-    }  # fmt: skip
+        "block": lambda block: block.number,
+        "events": lambda block: block.count,
+        "in all": lambda block: block.total,
+        "sealed (UTC)": lambda block: moment(block.at),
+        "root": lambda block: block.root.hex()[:16] + "…",
+    }
     runtime.table(columns, found, "nothing has been sealed yet")
 
 

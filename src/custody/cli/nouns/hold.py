@@ -119,7 +119,10 @@ def list_(store: StoreUrl = runtime.DEFAULT_STORE, json: AsJson = False) -> None
         runtime.emit(holds)
         return
     columns = {
-        "scope": lambda hold: hold.scope, "name": _shown, "by": lambda hold: hold.who,
-        "for": lambda hold: ago(hold.since, now), "why": lambda hold: hold.why,
-    }  # fmt: skip
+        "scope": lambda hold: hold.scope,
+        "name": _shown,
+        "by": lambda hold: hold.who,
+        "for": lambda hold: ago(hold.since, now),
+        "why": lambda hold: hold.why,
+    }
     runtime.table(columns, holds, "nothing is held")

@@ -42,10 +42,12 @@ def list_(
         runtime.emit(items)
         return
     columns = {
-        "item": lambda item: item.id, "types": lambda item: " ".join(sorted(item.types)),
-        "collection": lambda item: item.collection, "events": lambda item: item.seq,
+        "item": lambda item: item.id,
+        "types": lambda item: " ".join(sorted(item.types)),
+        "collection": lambda item: item.collection,
+        "events": lambda item: item.seq,
         "title": lambda item: item.detail.get("title"),
-    }  # fmt: skip
+    }
     runtime.table(columns, items, "no items match")
 
 
@@ -68,7 +70,17 @@ def add(
     place = _place(folder, roots_of(find(config))) if folder else None
     with open_store(store) as opened:
         known = dict.fromkeys(opened.records.kept(each) for each in ids)
-        items = [NewItem(each, frozenset(type_ or ()), collection, fingerprint, told, place=place) for each in known]
+        items = [
+            NewItem(
+                id=each,
+                types=frozenset(type_ or ()),
+                collection=collection,
+                fingerprint=fingerprint,
+                detail=told,
+                place=place,
+            )
+            for each in known
+        ]
         opened.records.put(items, [], runtime.me())
         opened.wake()
     print(f"{len(items)} told")
@@ -80,9 +92,11 @@ def _place(folder: Path, roots: Roots) -> str:
     if place is None:
         known = ", ".join(f"{root.name} = {root.path}" for root in roots) or "none"
         raise BadInput(
-            f"{folder} lies below no storage root", code="root.unknown", where="--folder",
+            f"{folder} lies below no storage root",
+            code="root.unknown",
+            where="--folder",
             hint=f"[storage] roots in custody.toml; there are: {known}",
-        )  # fmt: skip
+        )
     roots.source(place)
     return place
 
@@ -104,16 +118,21 @@ def show(
         return
     runtime.show(
         [
-            ("item", found.id), ("types", " ".join(sorted(found.types))), ("collection", found.collection),
-            ("fingerprint", found.fingerprint), *([("place", found.place)] if found.place else []),
+            ("item", found.id),
+            ("types", " ".join(sorted(found.types))),
+            ("collection", found.collection),
+            ("fingerprint", found.fingerprint),
+            *([("place", found.place)] if found.place else []),
             *sorted(found.detail.items()),
         ]
-    )  # fmt: skip
+    )
     print()
     columns = {
-        "at (UTC)": lambda event: moment(event.at), "event": lambda event: event.type,
-        "outcome": lambda event: event.outcome, "by": lambda event: event.agent,
-    }  # fmt: skip
+        "at (UTC)": lambda event: moment(event.at),
+        "event": lambda event: event.type,
+        "outcome": lambda event: event.outcome,
+        "by": lambda event: event.agent,
+    }
     runtime.table(columns, events, "nothing has happened to it")
     for robot, clauses in then.answers.items():
         missing = [f"{clause.text} ({clause.because})" for clause in clauses if not clause.holds]

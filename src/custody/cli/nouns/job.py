@@ -44,9 +44,14 @@ def submit(
     """Ask for a piece of work. Answered when it is safely on disk."""
     MAKERS.must_be_free(kind)
     job = NewJob(
-        kind, runtime.read_json(payload, "payload"), key=key, priority=priority, delay=delay, lane=lane,
+        kind,
+        runtime.read_json(payload, "payload"),
+        key=key,
+        priority=priority,
+        delay=delay,
+        lane=lane,
         needs=[Edge(on) for on in needs or []],
-    )  # fmt: skip
+    )
     with kept_in(receipts, store) as kept, open_store(store) as opened:
         made = opened.queue.submit_once(job, runtime.acting(), None, MAKERS.is_free)
         if kept:
@@ -75,11 +80,15 @@ def list_(
         runtime.emit(jobs)
         return
     columns = {
-        "job": lambda job: label(job.id), "kind": lambda job: job.kind, "state": _state,
-        "prio": lambda job: job.priority, "tries": lambda job: job.attempts,
+        "job": lambda job: label(job.id),
+        "kind": lambda job: job.kind,
+        "state": _state,
+        "prio": lambda job: job.priority,
+        "tries": lambda job: job.attempts,
         "changed": lambda job: ago(job.changed, now) + " ago",
-        "code": lambda job: job.code, "key": lambda job: job.key,
-    }  # fmt: skip
+        "code": lambda job: job.code,
+        "key": lambda job: job.key,
+    }
     runtime.table(columns, jobs, "no jobs match")
 
 
@@ -97,20 +106,33 @@ def show(job: Id, store: StoreUrl = runtime.DEFAULT_STORE, json: AsJson = False)
         return
     runtime.show(
         [
-            ("job", label(found.id)), ("kind", found.kind), ("key", found.key), ("state", _state(found)),
-            ("priority", found.priority), ("lane", found.lane), ("place", found.place),
-            ("collection", found.collection), ("parent", label(found.parent) if found.parent else None),
-            ("attempts", found.attempts), ("by", found.by),
-            ("resumed", found.retries or None), ("code", found.code), ("holder", found.holder),
-            ("payload", dict(found.payload)), ("facts", dict(found.facts)), ("created", moment(found.created)),
+            ("job", label(found.id)),
+            ("kind", found.kind),
+            ("key", found.key),
+            ("state", _state(found)),
+            ("priority", found.priority),
+            ("lane", found.lane),
+            ("place", found.place),
+            ("collection", found.collection),
+            ("parent", label(found.parent) if found.parent else None),
+            ("attempts", found.attempts),
+            ("by", found.by),
+            ("resumed", found.retries or None),
+            ("code", found.code),
+            ("holder", found.holder),
+            ("payload", dict(found.payload)),
+            ("facts", dict(found.facts)),
+            ("created", moment(found.created)),
         ]
-    )  # fmt: skip
+    )
     print()
     columns = {
-        "at (UTC)": lambda event: moment(event.at), "event": lambda event: event.type,
-        "outcome": lambda event: event.outcome, "by": lambda event: event.agent,
+        "at (UTC)": lambda event: moment(event.at),
+        "event": lambda event: event.type,
+        "outcome": lambda event: event.outcome,
+        "by": lambda event: event.agent,
         "detail": lambda event: event.detail.get("reason") or event.detail.get("why") or event.detail.get("state"),
-    }  # fmt: skip
+    }
     runtime.table(columns, events, "nothing happened yet")
 
 
@@ -161,7 +183,7 @@ def release(
             jobs,
             Filter(state="held", collection=collection),
             lambda id_: operator.release(id_, why),
-            "released",
+            done="released",
         )
 
 
@@ -170,7 +192,7 @@ def resume(jobs: Ids = None, cause: Cause = "", why: Why = "", store: StoreUrl =
     """Let failed jobs go on after the last state that passed."""
     with open_store(store) as opened:
         operator = _operator(opened)
-        _each(opened, jobs, Filter(ended="failed", code=cause), lambda id_: operator.resume(id_, why), "resumed")
+        _each(opened, jobs, Filter(ended="failed", code=cause), lambda id_: operator.resume(id_, why), done="resumed")
 
 
 @app.command()
@@ -228,10 +250,13 @@ def failures(store: StoreUrl = runtime.DEFAULT_STORE, json: AsJson = False) -> N
         runtime.emit(groups)
         return
     columns = {
-        "jobs": lambda group: group.count, "code": lambda group: group.code, "kind": lambda group: group.kind,
-        "state": lambda group: group.state, "such as": lambda group: f"job {label(group.newest)}",
+        "jobs": lambda group: group.count,
+        "code": lambda group: group.code,
+        "kind": lambda group: group.kind,
+        "state": lambda group: group.state,
+        "such as": lambda group: f"job {label(group.newest)}",
         "newest": lambda group: ago(group.at, now) + " ago",
-    }  # fmt: skip
+    }
     runtime.table(columns, groups, "nothing has failed")
 
 

@@ -23,9 +23,10 @@ def list_(store: StoreUrl = runtime.DEFAULT_STORE, json: AsJson = False) -> None
         runtime.emit(kinds)
         return
     columns = {
-        "kind": lambda one: one.kind, "known for": lambda one: ago(one.since, now),
+        "kind": lambda one: one.kind,
+        "known for": lambda one: ago(one.since, now),
         "last offered": lambda one: ago(one.seen, now) + " ago",
-    }  # fmt: skip
+    }
     runtime.table(columns, kinds, "no worker has offered a kind of its own: custody worker run --exec KIND=COMMAND")
 
 

@@ -19,10 +19,12 @@ def list_(store: StoreUrl = runtime.DEFAULT_STORE, json: AsJson = False) -> None
         runtime.emit(leases)
         return
     columns = {
-        "lease": lambda lease: lease.name, "holder": lambda lease: lease.holder, "token": lambda lease: lease.token,
+        "lease": lambda lease: lease.name,
+        "holder": lambda lease: lease.holder,
+        "token": lambda lease: lease.token,
         "for": lambda lease: ago(lease.since, now),
         "left": lambda lease: f"{(lease.until - now) / 1e6:.0f} s" if lease.until > now else "ended",
-    }  # fmt: skip
+    }
     runtime.table(columns, leases, "no name is held")
 
 

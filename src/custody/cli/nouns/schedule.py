@@ -49,8 +49,10 @@ def set_(
     given = None if payload is None else runtime.read_json(payload, "payload")
     with open_store(store) as opened:
         schedule = opened.schedules.change(
-            name, Wanted(spec, kind, given, zone, lane, overlap, missed), runtime.acting()
-        )  # fmt: skip
+            name,
+            Wanted(spec=spec, kind=kind, payload=given, zone=zone, lane=lane, overlap=overlap, missed=missed),
+            runtime.acting(),
+        )
         print("set" if schedule.paused else f"next at {_both(schedule, schedule.next_slot)}")
         if zone and zone != "UTC" and not is_by_the_wall_clock(spec):
             print(f"{spec!r} is counted in UTC, whatever the time zone: for a time of day there, say it as cron does")
@@ -67,10 +69,13 @@ def list_(store: StoreUrl = runtime.DEFAULT_STORE, json: AsJson = False) -> None
         runtime.emit(schedules)
         return
     columns = {
-        "schedule": lambda row: row.name, "when": lambda row: row.spec, "zone": lambda row: row.zone,
-        "kind": lambda row: row.kind, "set by": lambda row: name_of(row.by) if row.by else "nobody",
+        "schedule": lambda row: row.name,
+        "when": lambda row: row.spec,
+        "zone": lambda row: row.zone,
+        "kind": lambda row: row.kind,
+        "set by": lambda row: name_of(row.by) if row.by else "nobody",
         "next (UTC)": lambda row: _next(row, now),
-    }  # fmt: skip
+    }
     runtime.table(columns, schedules, "no schedules; `custody schedule set` makes one")
     for schedule, doubt, remedy in told:
         if schedule.why:
@@ -89,23 +94,31 @@ def show(name: Name, store: StoreUrl = runtime.DEFAULT_STORE, json: AsJson = Fal
             return
         runtime.show(
             [
-                ("schedule", schedule.name), ("when", schedule.spec), ("zone", schedule.zone),
-                ("makes", schedule.kind), ("payload", schedule.payload and json_text(schedule.payload)),
-                ("lane", schedule.lane), ("set by", schedule.by and name_of(schedule.by)), ("why", schedule.why),
-                ("overlap", OVERLAP[schedule.overlap]), ("missed", MISSED[schedule.missed]),
+                ("schedule", schedule.name),
+                ("when", schedule.spec),
+                ("zone", schedule.zone),
+                ("makes", schedule.kind),
+                ("payload", schedule.payload and json_text(schedule.payload)),
+                ("lane", schedule.lane),
+                ("set by", schedule.by and name_of(schedule.by)),
+                ("why", schedule.why),
+                ("overlap", OVERLAP[schedule.overlap]),
+                ("missed", MISSED[schedule.missed]),
                 ("next", "paused" if schedule.paused else ""),
                 *[("next", _both(schedule, slot)) for slot in _coming(schedule, now)],
             ]
-        )  # fmt: skip
+        )
         _what_keeps_it(opened, schedule)
 
 
 OVERLAP = {
-    "skip": "skip: no run while the last one has not ended", "allow": "allow: also while the last run has not ended",
-}  # fmt: skip
+    "skip": "skip: no run while the last one has not ended",
+    "allow": "allow: also while the last run has not ended",
+}
 MISSED = {
-    "once": "once: one run for all slots that have come unseen", "skip": "skip: none, when several have come unseen",
-}  # fmt: skip
+    "once": "once: one run for all slots that have come unseen",
+    "skip": "skip: none, when several have come unseen",
+}
 
 
 def _coming(schedule: Schedule, now: int) -> list[int]:

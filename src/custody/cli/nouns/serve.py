@@ -58,19 +58,28 @@ def serve(
         if world and secret:
             world = replace(world, links=replace(world.links, secret=read_secret(secret)))
         options = Options(
-            world.links.secret if world else read_secret(secret or Path("custody.secret")), demo=demo,
-            machines=machines(), world=world, secure_cookie=secure, who=runtime.me(), telling=telling,
-            sections=SECTIONS, readers=readers_of(opened, found), asking=asking_of(opened, found),
-            shop=shop_of(opened, found), roots=open_roots(opened, found), keeping=keeping_of(found),
+            world.links.secret if world else read_secret(secret or Path("custody.secret")),
+            demo=demo,
+            machines=machines(),
+            world=world,
+            secure_cookie=secure,
+            who=runtime.me(),
+            telling=telling,
+            sections=SECTIONS,
+            readers=readers_of(opened, found),
+            asking=asking_of(opened, found),
+            shop=shop_of(opened, found),
+            roots=open_roots(opened, found),
+            keeping=keeping_of(found),
             login=open_issuer(found.login, found.home) if found else None,
             open_kinds=found.access.open_kinds if found else (),
-        )  # fmt: skip
+        )
         telling.channels = channel_numbers(opened, found)
         site = build_app(opened, options)
         server = Server(site, host, port).start()
         stopping = threading.Event()
         settings = Settings(threads=threads, place=found.ingest.place if found else "")
-        worker = Worker(opened, serving(opened, config, [], [], world), settings, telling) if workers else None
+        worker = Worker(opened, serving(opened, config, [], [], world=world), settings, telling) if workers else None
 
         def stop() -> None:
             stopping.set()
@@ -79,7 +88,7 @@ def serve(
 
         stop_on_signals(stop)
         where = _workers(workers, configured=found is not None)
-        _greet(server.url, demo, _can_log_in(site.state.site, opened.now()), where, opened.url)
+        _greet(server.url, demo, _can_log_in(site.state.site, opened.now()), where, store=opened.url)
         worker.run_forever() if worker and not stopping.is_set() else stopping.wait()
         server.stop()
 

@@ -45,7 +45,7 @@ def create(
     with open_store(store) as opened:
         given = collection or (archive if list(role) == [HOOK] and archive else [ALL])
         others = [str(each.id) for each in Tokens(opened).good() if each.name == name]
-        made, secret = Tokens(opened).create(name, role, given, days, runtime.me(), archive or [])
+        made, secret = Tokens(opened).create(name, role, given, days, who=runtime.me(), archives=archive or [])
         unknown, shared = _unknown(opened, made, config), _shared(opened, made, config)
     if json:
         runtime.emit({"token": made, "secret": secret})
@@ -104,13 +104,15 @@ def list_(store: StoreUrl = runtime.DEFAULT_STORE, json: AsJson = False) -> None
         runtime.emit(tokens)
         return
     columns = {
-        "token": lambda token: token.id, "name": lambda token: token.name, "roles": _roles,
+        "token": lambda token: token.id,
+        "name": lambda token: token.name,
+        "roles": _roles,
         "collections": lambda token: " ".join(token.collections),
         "made": lambda token: ago(token.created, now) + " ago",
         "by": lambda token: token.made_by,
         "last used": lambda token: f"{ago(token.last_used, now)} ago" if token.last_used else "never",
         "state": lambda token: _state(token, now),
-    }  # fmt: skip
+    }
     runtime.table(columns, tokens, "no tokens: custody token create NAME --role reader")
 
 

@@ -63,8 +63,15 @@ def _table(title: str, *columns: str) -> Table:
 def _lines(glance: Glance, now: int) -> list[Table]:
     made = []
     for line in glance.lines():
-        table = _table(f"{line.line.title}: {line.total} on the line, {line.held} held, {line.failed} failed, "
-                       f"{line.done} done today", "place", "jobs", "running", "oldest", "workers")  # fmt: skip
+        table = _table(
+            f"{line.line.title}: {line.total} on the line, {line.held} held, {line.failed} failed, "
+            f"{line.done} done today",
+            "place",
+            "jobs",
+            "running",
+            "oldest",
+            "workers",
+        )
         for place in line.stations:
             oldest = ago(place.oldest, now) + (" late" if place.late else "")
             table.add_row(

@@ -63,8 +63,12 @@ def run(
     found = find(config)
     place = place or (found.ingest.place if found else "")
     if found is None and not (load or exec_ or kinds):
-        print("there is no custody.toml here, so this worker serves no batches, archives or channels;\n"
-              "  `custody init` writes one, --config names another", file=sys.stderr, flush=True)  # fmt: skip
+        print(
+            "there is no custody.toml here, so this worker serves no batches, archives or channels;\n"
+            "  `custody init` writes one, --config names another",
+            file=sys.stderr,
+            flush=True,
+        )
     with open_store(store, found, lease, place, patience=PATIENCE) as opened:
         serves = serving(opened, config, load or [], exec_ or [], place=place)
         serves = serves.only(kinds) if kinds else serves
@@ -98,8 +102,10 @@ def list_(store: StoreUrl = runtime.DEFAULT_STORE, json: AsJson = False) -> None
         runtime.emit(workers)
         return
     columns = {
-        "worker": lambda worker: worker.id, "place": lambda worker: worker.place,
-        "up": lambda worker: ago(worker.started, now), "seen": lambda worker: ago(worker.seen, now) + " ago",
+        "worker": lambda worker: worker.id,
+        "place": lambda worker: worker.place,
+        "up": lambda worker: ago(worker.started, now),
+        "seen": lambda worker: ago(worker.seen, now) + " ago",
         "serves": lambda worker: ", ".join(p.replace("|", ":").strip(":") for p in worker.serves.split("\n")),
-    }  # fmt: skip
+    }
     runtime.table(columns, workers, "no worker has been seen lately: custody worker run")

@@ -152,9 +152,11 @@ class Standin:
     def _page(self, channel: Channel, query: dict[str, str], limit: int) -> list[Raw]:
         if "around" in query:
             half, middle = max(1, limit // 2), int(query["around"])
-            return self._some(channel, middle - 1, HIGHEST + 1, half, 1) + self._some(channel, 0, middle, half, -1)
+            return self._some(channel, middle - 1, HIGHEST + 1, half, step=1) + self._some(
+                channel, 0, middle, half, step=-1
+            )
         low, high = int(query.get("after", -1)), int(query.get("before", HIGHEST + 1))
-        return self._some(channel, low, high, limit, 1 if "after" in query else -1)
+        return self._some(channel, low, high, limit, step=1 if "after" in query else -1)
 
     def _some(self, channel: Channel, low: int, high: int, limit: int, step: int) -> list[Raw]:
         """Up to so many that are still there, from one end."""

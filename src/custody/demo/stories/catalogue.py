@@ -86,7 +86,7 @@ class Catalogue:
             record = Path(folder, "record.txt")
             record.write_text(RECORD.format(**detail))
             message = f"Record of {detail['title'] or item.id}"
-            draft = Draft(message, archive.youngest(), {name: record}, (), (), key)
+            draft = Draft(message=message, base=archive.youngest(), put={name: record}, gone=(), lineage=(), key=key)
             return archive.commit(draft, COMMIT_SECONDS)
 
     def _write(self, desk: Path) -> None:

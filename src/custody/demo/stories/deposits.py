@@ -82,7 +82,14 @@ class Deposits:
         for number in range(1, MAPS + 1):
             plan = self.home / "depositor" / f"object-{number}" / "page-1.txt"
             payload = self.world.staging.put_file(plan).url
-            one = Submission("maps", payload, "file", f"plan-{number}.txt", "t.jensen", title=f"Plan {number}")
+            one = Submission(
+                profile="maps",
+                payload=payload,
+                type="file",
+                filename=f"plan-{number}.txt",
+                submitter="t.jensen",
+                title=f"Plan {number}",
+            )
             submit(self.store, one, f"demo-map-{number}", system("t.jensen"))
 
     def _remember_faults(self) -> None:

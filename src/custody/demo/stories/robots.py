@@ -41,7 +41,13 @@ class Line:
         signer = load_key(key, NAME) if key.exists() else make_key(key, NAME)
         (home / "history.public").write_text(f"{signer.public}\n")
         keeping = Sealer((signer.public,), (home / "witness.txt",), signer, SEAL_SECONDS)
-        return cls(store, keeping, Catalogue(store, home), roots(node_roots(IngestConfig(), home)), home)
+        return cls(
+            store=store,
+            keeping=keeping,
+            catalogue=Catalogue(store, home),
+            roots=roots(node_roots(IngestConfig(), home)),
+            home=home,
+        )
 
     @property
     def robots(self) -> Sequence[Robot]:

@@ -58,10 +58,14 @@ class _Line:
 
     def wrong(self, index: int, error: CustodyError) -> None:
         self.faulty = True
-        self._tell(Fault(self.number, self.column(index), error.code, error.message, error.hint))
+        self._tell(
+            Fault(line=self.number, column=self.column(index), code=error.code, message=error.message, hint=error.hint)
+        )
 
     def warn(self, index: int, code: str, message: str, hint: str = "") -> None:
-        self._tell(Fault(self.number, self.column(index), code, message, hint, warning=True))
+        self._tell(
+            Fault(line=self.number, column=self.column(index), code=code, message=message, hint=hint, warning=True)
+        )
 
     def read(self, index: int, rule: Callable[[str], T], otherwise: T) -> T:
         value = self.field(index)
@@ -94,19 +98,19 @@ def read_row(number: int, text: str, kind: ManifestType, check_name: CheckName, 
     if line.faulty:
         return None
     return Row(
-        number,
-        url,
-        name,
-        which,
-        digest,
-        size,
-        modified,
-        mime,
-        primary,
-        local_ids(local),
-        creator,
-        title,
-        date,
+        line=number,
+        url=url,
+        name=name,
+        algorithm=which,
+        digest=digest,
+        size=size,
+        modified=modified,
+        mime=mime,
+        primary=primary,
+        local_ids=local_ids(local),
+        creator=creator,
+        title=title,
+        date=date,
     )
 
 

@@ -138,19 +138,19 @@ def _row(line: int, record: list[str], places: dict[str, int]) -> Row:
     if algorithm and algorithm not in ALGORITHMS:
         raise BadInput(f"unknown digest algorithm {algorithm!r}", code="csv.algorithm", where=f"line {line}")
     return Row(
-        line,
-        cell("fileurl"),
-        cell("filename"),
-        algorithm,
-        cell("hashvalue").lower(),
-        int(size) if size else None,
-        cell("filelastmodified"),
-        cell("mimetype"),
-        cell("primaryidentifier"),
-        local_ids(cell("localidentifier")),
-        cell("creator"),
-        cell("title"),
-        cell("date"),
+        line=line,
+        url=cell("fileurl"),
+        name=cell("filename"),
+        algorithm=algorithm,
+        digest=cell("hashvalue").lower(),
+        size=int(size) if size else None,
+        modified=cell("filelastmodified"),
+        mime=cell("mimetype"),
+        primary=cell("primaryidentifier"),
+        local_ids=local_ids(cell("localidentifier")),
+        creator=cell("creator"),
+        title=cell("title"),
+        date=cell("date"),
     )
 
 

@@ -94,11 +94,11 @@ class Inventory:
         if created.tzinfo is None:
             raise BadInput("the time of a version needs its zone", code="object.time")
         version = Version(
-            len(self.versions) + 1,
-            created.isoformat(timespec="seconds"),
-            f"{message} [request {request}]".strip(),
-            dict(state),
-            user,
+            number=len(self.versions) + 1,
+            created=created.isoformat(timespec="seconds"),
+            message=f"{message} [request {request}]".strip(),
+            state=dict(state),
+            user=user,
         )
         return replace(self, versions=(*self.versions, version), content={**self.content, **added})
 
@@ -154,7 +154,7 @@ def _versions(whole: Any) -> list[Version]:
         given = whole["versions"][f"v{number}"]
         state = {path: digest for digest, paths in given["state"].items() for path in paths}
         user = given["user"]["name"], given["user"]["address"]
-        found.append(Version(number, given["created"], given["message"], state, user))
+        found.append(Version(number=number, created=given["created"], message=given["message"], state=state, user=user))
     return found
 
 

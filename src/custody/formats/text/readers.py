@@ -92,7 +92,7 @@ def read_json(data: bytes | str, where: str = "", limits: TextLimits = JSON_LIMI
             text, object_pairs_hook=pairs, parse_int=whole, parse_float=fraction, parse_constant=constant
         )
     except json.JSONDecodeError as error:
-        raise fault("json.syntax", error.msg, where, error.lineno, error.colno) from error
+        raise fault("json.syntax", error.msg, where, error.lineno, column=error.colno) from error
     if _SURROGATE.search(text):
         _check_surrogates(value, where)
     return value
@@ -122,7 +122,7 @@ def read_xml(data: bytes, where: str = "", limits: TextLimits = XML_LIMITS) -> e
         line, column = error.position
         message = shown((error.msg or "it cannot be read").partition(", line ")[0].strip(), 200)
         code = "xml.depth" if "depth" in message else "xml.syntax"
-        raise fault(code, message, where, max(line, 1), max(column, 1)) from error
+        raise fault(code, message, where, max(line, 1), column=max(column, 1)) from error
     if root.getroottree().docinfo.internalDTD is not None:
         raise _dtd(where)  # the parser found one where we saw none
     if root.xpath(f"boolean({'/*' * (limits.depth + 1)})"):

@@ -76,7 +76,7 @@ class Faults:
         self.found: list[Fault] = []
 
     def add(self, at: Spot, message: str, hint: str = "") -> None:
-        self.found.append(Fault(self.file, at.line, at.column, message, hint))
+        self.found.append(Fault(file=self.file, line=at.line, column=at.column, message=message, hint=hint))
 
 
 class _Unreadable(Exception):

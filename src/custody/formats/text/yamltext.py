@@ -73,7 +73,7 @@ class YamlReader:
             mark = error.problem_mark or error.context_mark
             problem = shown(str(error.problem or error.context or "it cannot be read"), 200)
             line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)
-            raise fault("yaml.syntax", problem, self._where, line, column) from error
+            raise fault("yaml.syntax", problem, self._where, line, column=column) from error
         except Exception as error:
             # Characters YAML does not have, for which ruamel knows no line; escapes beyond Unicode, which it
             # does not catch. Whatever it stumbles over is the text's fault.
@@ -160,4 +160,4 @@ class YamlReader:
 
     def _fault(self, code: str, message: str, event: Event, hint: str = "") -> BadInput:
         mark = event.start_mark
-        return fault(code, message, self._where, mark.line + 1, mark.column + 1, hint)
+        return fault(code, message, self._where, mark.line + 1, column=mark.column + 1, hint=hint)

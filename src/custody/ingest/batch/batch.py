@@ -56,14 +56,14 @@ def _fan_out(work: Work, world: Adapters) -> Outcome:
     payload = work.facts.get("payload") or _fixed(work, world)
     type_ = submission.get("type") or _guess(work, world, payload)
     if type_ not in PROFILE_OF or type_ == "object-manifest":
-        return _one_object(work, world, type_, payload, profile.priority)
+        return _one_object(work, world, type_, payload, priority=profile.priority)
     kind = next(kind for kind in BATCHES if kind.profile == PROFILE_OF[type_])
     count = _counted(work, world, payload, kind)
     if isinstance(count, Failed):
         return count
     priority = profile.priority if profile.priority is not None else first_priority(count)
-    rows = _share(work, world, type_, payload, count)
-    _spawn(work, world, payload, kind, priority, rows)
+    rows = _share(work, world, type_, payload, rows=count)
+    _spawn(work, world, payload, kind, priority=priority, rows_wanted=rows)
     told = {"jobs": len(rows)}
     return Passed(told, keep={"jobs": len(rows)}, then=notices.queued(work, world, len(rows)))
 
@@ -93,7 +93,7 @@ def update_reporting(work: Work, world: Adapters) -> Outcome:
 
 
 def _one_object(work: Work, world: Adapters, type_: str, payload: str, priority: int | None) -> Outcome:
-    job = single_job(work.job.id, work.payload, type_, payload, 5 if priority is None else priority)
+    job = single_job(work.job.id, work.payload, type_, payload, priority=5 if priority is None else priority)
     if not work.facts.get("fanned"):
         work.spawn([job], fanned=1)
     return Passed({"jobs": 1}, keep={"jobs": 1}, then=notices.queued(work, world, 1))
@@ -114,7 +114,7 @@ def _spawn(work: Work, world: Adapters, payload: str, kind: ManifestType, priori
     first = rows_wanted.start + done
     with world.staging.open(payload) as source:
         rows = checkm.read(source, check_name=_checked_before, kinds=(kind,), again=True, skip=first - 1)
-        jobs = row_jobs(work.job.id, work.payload, rows, kind.row_is, priority, first)
+        jobs = row_jobs(work.job.id, work.payload, rows, kind.row_is, priority=priority, first=first)
         waiting: Iterator[NewJob] = islice(jobs, max(0, rows_wanted.stop - first))
         while chunk := list(islice(waiting, world.store.queue.fan_out.at_once)):
             done += len(chunk)

@@ -35,7 +35,7 @@ def clean_up(world: Adapters, days: float | None) -> dict[str, int]:
     ]
     for batch in old:
         why = "it was deleted before" if batch.state == "deleted" else f"completed more than {days or 0:g} days ago"
-        delete_batch(world.store, batch, "cleaning", why, world)
+        delete_batch(world.store, batch, "cleaning", why, world=world)
     return {"batches": len(old), "folders": _remove_orphans(world), "staged": _remove_unspoken(world)}
 
 

@@ -154,17 +154,19 @@ def _trouble(error: Exception, host: str, user: str) -> Refused | Unavailable:
         return _refused(error.recipients)
     if isinstance(error, smtplib.SMTPAuthenticationError):  # the archive's own mistake: the letter is good, and waits
         return Unavailable(
-            f"the mail server {host} does not let {user} in: {_said(error)}", code="mail.login",
+            f"the mail server {host} does not let {user} in: {_said(error)}",
+            code="mail.login",
             hint="smtp_user and smtp_password_file in custody.toml; workers read them when they start",
-        )  # fmt: skip
+        )
     if isinstance(error, smtplib.SMTPResponseException):
         kind = Unavailable if error.smtp_code < 500 else Refused
         return kind(f"the mail server {host} says {_said(error)}", code="mail.server")
     if isinstance(error, ssl.SSLCertVerificationError):
         return Unavailable(
             f"the certificate of the mail server {host} is not trusted: {error.verify_message}",
-            code="mail.certificate", hint="SSL_CERT_FILE names a private authority, for the workers",
-        )  # fmt: skip
+            code="mail.certificate",
+            hint="SSL_CERT_FILE names a private authority, for the workers",
+        )
     if isinstance(error, smtplib.SMTPNotSupportedError):
         return Refused(f"the mail server {host} cannot: {error}", code="mail.server")
     return Unavailable(f"the mail server {host} does not answer: {error}", code="mail.server")

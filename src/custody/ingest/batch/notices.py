@@ -49,7 +49,7 @@ def queued(work: Work, world: Adapters, jobs: int) -> Sequence[NewJob]:
     text = f"Batch {name} was taken in: {jobs} object{'s' if jobs != 1 else ''} of {profile.name}.\n"
     if link := world.links.url(work.job, world.store.now()):
         text += f"How it stands: {link}\n"
-    return _delivery(work, world, profile, "queued", f"Batch {name} was taken in", text, {})
+    return _delivery(work, world, profile, "queued", subject=f"Batch {name} was taken in", text=text, attached={})
 
 
 def report(work: Work, world: Adapters, update: bool) -> Outcome:
@@ -76,7 +76,7 @@ def report(work: Work, world: Adapters, update: bool) -> Outcome:
     if made.history_head:
         attached["history-head.txt"] = made.history_head
     kept["report"] = world.staging.put([attached["report.json"].encode()], "report.json").url
-    mails = _delivery(work, world, profile, f"report-{round_}", subject, text, attached)
+    mails = _delivery(work, world, profile, f"report-{round_}", subject=subject, text=text, attached=attached)
     counts = {state: made.count(state) for state in (reports.COMPLETED, reports.FAILED, reports.DELETED)}
     if made.count(reports.FAILED):
         failed = f"{counts['failed']} of {len(made.outcomes)} objects failed"
@@ -91,13 +91,18 @@ def refused(work: Work, world: Adapters, outcome: Failed) -> Failed:
         return outcome
     now = world.store.now()
     made = Report(
-        _batch(work.job), moment(now), (), _history_head(world), outcome.reason, world.links.url(work.job, now)
+        batch=_batch(work.job),
+        made=moment(now),
+        outcomes=(),
+        history_head=_history_head(world),
+        failure=outcome.reason,
+        link=world.links.url(work.job, now),
     )
     told = reports.as_json(made)
     faults = [str(each) for each in outcome.detail.get("faults", ())]
     attached = {"report.json": told} | ({"faults.txt": "".join(f"{each}\n" for each in faults)} if faults else {})
     subject = f"FAIL: batch {shown(work.job.id)} of {profile.name} could not be read"
-    mails = _delivery(work, world, profile, "refused", subject, reports.as_text(made), attached)
+    mails = _delivery(work, world, profile, "refused", subject=subject, text=reports.as_text(made), attached=attached)
     kept = {"report": world.staging.put([told.encode()], "report.json").url}
     return replace(outcome, keep={**outcome.keep, **kept}, then=[*outcome.then, *mails])
 
@@ -105,10 +110,13 @@ def refused(work: Work, world: Adapters, outcome: Failed) -> Failed:
 def call_back(work: Work, world: Adapters, profile: Profile) -> int:
     """Tell the depositor's program about one object; the id is the same over all tries."""
     facts = {
-        "job": work.job.id, "batch": work.job.parent, "ark": work.facts["primary"],
+        "job": work.job.id,
+        "batch": work.job.parent,
+        "ark": work.facts["primary"],
         "version": work.facts.get("version"),  # unknown here when another service did the storing
-        "local_ids": list(work.payload.get("local_ids", [])), "profile": profile.name,
-    }  # fmt: skip
+        "local_ids": list(work.payload.get("local_ids", [])),
+        "profile": profile.name,
+    }
     now = world.store.now()
     body = webhook.body("object.ingested", moment(now), facts)
     headers = webhook.sign(request_of(work.job), now // 1_000_000, body, world.secrets[profile.name])
@@ -143,7 +151,11 @@ def _history_head(world: Adapters) -> str:
 def _batch(job: Job) -> Batch:
     given = job.payload
     return Batch(
-        str(job.id), given["profile"], given.get("submitter", ""), moment(job.created), given.get("filename", "")
+        id=str(job.id),
+        profile=given["profile"],
+        submitter=given.get("submitter", ""),
+        submitted=moment(job.created),
+        file=given.get("filename", ""),
     )
 
 
@@ -159,7 +171,9 @@ def _lines(work: Work, world: Adapters) -> Iterator[Line]:
     for number in gone:
         row = rows.get(number, Row(number, "", ""))
         line = number if work.payload.get("inline") else row.line
-        yield Line(f"row-{number}", reports.DELETED, line, row.name, row.title, reason=BY_OPERATOR)
+        yield Line(
+            job=f"row-{number}", state=reports.DELETED, row=line, name=row.name, title=row.title, reason=BY_OPERATOR
+        )
 
 
 def _rows_of(work: Work, world: Adapters, numbers: frozenset[int]) -> dict[int, Row]:
@@ -176,11 +190,18 @@ def _line(job: Job, world: Adapters) -> Line:
     given, kept = {} if job.code == FORGED else job.payload, job.facts  # of what was refused nothing is believed
     reason = world.store.queue.reason(job) if job.ended == "failed" else BY_OPERATOR if job.ended == "deleted" else ""
     return Line(
-        job=str(job.id), state=STATES.get(job.ended or "", job.state), row=given.get("line", row_of(job)),
-        name=given.get("filename", ""), title=given.get("title", ""), code=job.code or "", reason=reason,
-        ark=kept.get("primary", ""), version=kept.get("version"), size=kept.get("space_needed"),
+        job=str(job.id),
+        state=STATES.get(job.ended or "", job.state),
+        row=given.get("line", row_of(job)),
+        name=given.get("filename", ""),
+        title=given.get("title", ""),
+        code=job.code or "",
+        reason=reason,
+        ark=kept.get("primary", ""),
+        version=kept.get("version"),
+        size=kept.get("space_needed"),
         remark="; ".join(kept.get(remarks.FACT) or ()) if job.ended == "passed" else "",
-    )  # fmt: skip
+    )
 
 
 def row_of(job: Job) -> int:
@@ -222,9 +243,14 @@ def _delivery(
         return ()
     message_id = _message_id(world, work.job, what)
     message = mail.compose(
-        sender=world.sender, recipients=addresses, subject=subject, text=text, message_id=message_id,
-        date=moment(world.store.now()), attachments=attached,
-    )  # fmt: skip
+        sender=world.sender,
+        recipients=addresses,
+        subject=subject,
+        text=text,
+        message_id=message_id,
+        date=moment(world.store.now()),
+        attachments=attached,
+    )
     staged = world.staging.put([message.as_bytes()], "message.eml").url
     facts: dict[str, Any] = {"message": staged, "to": addresses, "message_id": message_id}
     return [DELIVER_MAKER.checked(NewJob(DELIVER, facts, key=message_id))]

@@ -38,11 +38,13 @@ def description(work: Work, folder: Path) -> Description:
     """What is known of the object: the depositor's own records go before the form and the manifest."""
     payload, producer, form = work.payload, folder / "producer", work.payload.get("dc", {})
     given = Description(
-        primary=work.facts.get("primary", ""), local_ids=tuple(payload.get("local_ids", ())),
+        primary=work.facts.get("primary", ""),
+        local_ids=tuple(payload.get("local_ids", ())),
         creator=payload.get("creator") or form.get("creator", ""),
         title=payload.get("title") or form.get("title") or payload.get("filename", ""),
-        date=payload.get("date") or form.get("date", ""), more={name: (value,) for name, value in form.items()},
-    )  # fmt: skip
+        date=payload.get("date") or form.get("date", ""),
+        more={name: (value,) for name, value in form.items()},
+    )
     own_dc, own_erc = producer / "mrt-dc.xml", producer / "mrt-erc.txt"
     dc = metadata.read_dublin_core(_own_bytes(own_dc)) if own_dc.is_file() else {}
     erc = metadata.read_erc(_own_text(own_erc)) if own_erc.is_file() else Description()
@@ -100,15 +102,24 @@ def _own_text(path: Path) -> str:
 def _deposit(work: Work, world: Adapters, node: str) -> Deposit:
     payload, profile = work.payload, world.profile(work.payload["profile"])
     return Deposit(
-        batch=str(work.job.parent or 0), job=str(work.job.id), submitted=moment(work.job.created),
-        file=payload.get("filename") or name_in(payload["payload"]), type=payload["type"], profile=profile.name,
+        batch=str(work.job.parent or 0),
+        job=str(work.job.id),
+        submitted=moment(work.job.created),
+        file=payload.get("filename") or name_in(payload["payload"]),
+        type=payload["type"],
+        profile=profile.name,
         collections=profile.collections or (profile.name,),
-        storage_service=profile.storage.service or "ocfl", storage_node=node,
-        owner=profile.owner, supplied_identifier=payload.get("primary_id", ""),
-        digest_type=payload.get("digest_type", ""), digest_value=payload.get("digest_value", ""),
-        note=payload.get("note", ""), object_type=profile.object_type, object_role=profile.object_role,
+        storage_service=profile.storage.service or "ocfl",
+        storage_node=node,
+        owner=profile.owner,
+        supplied_identifier=payload.get("primary_id", ""),
+        digest_type=payload.get("digest_type", ""),
+        digest_value=payload.get("digest_value", ""),
+        note=payload.get("note", ""),
+        object_type=profile.object_type,
+        object_role=profile.object_role,
         aggregate=profile.aggregate,
-    )  # fmt: skip
+    )
 
 
 def _files(folder: Path) -> Iterator[Path]:
@@ -131,7 +142,15 @@ def _row(number: int, path: Path, folder: Path, address: Callable[[Path], str]) 
     name = path.relative_to(folder).as_posix()
     digest = digest_file(path, ["sha256"])["sha256"]
     mime = mimetypes.guess_type(name)[0] or "application/octet-stream"
-    return Row(number, address(path), name, "sha256", digest, path.stat().st_size, mime=mime)
+    return Row(
+        line=number,
+        url=address(path),
+        name=name,
+        algorithm="sha256",
+        digest=digest,
+        size=path.stat().st_size,
+        mime=mime,
+    )
 
 
 def _write(path: Path, text: str) -> None:

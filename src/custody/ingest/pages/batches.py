@@ -25,12 +25,17 @@ from custody.web.site import caller_of, site_of
 
 router = Router()
 COLUMNS = {
-    "batch": lambda job: job.id, "title": formatting.name, "state": lambda job: job.state,
-    "collection": lambda job: job.collection, "submitter": lambda job: job.payload.get("submitter", ""),
-    "file": lambda job: job.payload.get("filename", ""), "objects": lambda job: job.facts.get("jobs"),
-    "completed": lambda job: job.facts.get("completed"), "submitted": lambda job: formatting.iso(job.created),
+    "batch": lambda job: job.id,
+    "title": formatting.name,
+    "state": lambda job: job.state,
+    "collection": lambda job: job.collection,
+    "submitter": lambda job: job.payload.get("submitter", ""),
+    "file": lambda job: job.payload.get("filename", ""),
+    "objects": lambda job: job.facts.get("jobs"),
+    "completed": lambda job: job.facts.get("completed"),
+    "submitted": lambda job: formatting.iso(job.created),
     "changed": lambda job: formatting.iso(job.changed),
-}  # fmt: skip
+}
 TABS = (
     ("All", ""),
     ("Being processed", "processing"),
@@ -43,20 +48,24 @@ TABS = (
 def read_list(asked: Asked) -> View:
     site, query = asked.site, asked.query
     where = Filter(kind=BATCH_KIND, state=query.get("state", ""), collection=query.get("collection", ""))
-    page = lists.jobs(site.store, site.machines, asked.caller, where, query)
+    page = lists.jobs(site.store, site.machines, asked.caller, where, query=query)
     rows = []
     for job in page.rows:
         counts = views.brief(site, job.id)
         rows.append((job, views.parts(counts), views.sentence(counts)))
     values = {
-        "rows": rows, "tabs": TABS, "profiles": views.profiles(site, asked.caller),
+        "rows": rows,
+        "tabs": TABS,
+        "profiles": views.profiles(site, asked.caller),
         "next_address": formatting.address("/batches", {**query, "before": page.next}) if page.next else "",
         "first_address": formatting.address("/batches", {**query, "before": ""}) if query.get("before") else "",
         "may_deposit": asked.caller.has("batch:deposit") and site.options.world is not None,
-    }  # fmt: skip
+    }
 
     def every() -> object:
-        return lists.every(lambda q: lists.jobs(site.store, site.machines, asked.caller, where, q), query, "before")
+        return lists.every(
+            lambda q: lists.jobs(site.store, site.machines, asked.caller, where, query=q), query, "before"
+        )
 
     return View("Batches", values, {"batches": page.rows, "next": page.next}, every)  # type: ignore[arg-type]
 
@@ -68,20 +77,29 @@ def read_one(asked: Asked) -> View:
     where = Filter(
         parent=batch.id, state=query.get("state", ""), ended=query.get("ended", ""), code=query.get("code", "")
     )
-    page = lists.jobs(site.store, site.machines, asked.caller, where, query)
+    page = lists.jobs(site.store, site.machines, asked.caller, where, query=query)
     here = f"/batches/{batch.id}"
     events = site.store.records.events(batch.subject, limit=500)
     causes = views.causes(site, asked.caller, batch)
     held = [hold for hold in site.store.queue.holds() if (hold.scope, hold.name) in _names(batch.id, batch.collection)]
     values = {
-        "batch": batch, "counts": counts, "shares": views.parts(counts), "sentence": views.sentence(counts),
-        "causes": causes, "jobs": page.rows, "events": events, "letters": views.letters(site, batch), "holds": held,
-        "reasons": [] if batch.ended else site.store.queue.why(batch.id), "page_query": query,
+        "batch": batch,
+        "counts": counts,
+        "shares": views.parts(counts),
+        "sentence": views.sentence(counts),
+        "causes": causes,
+        "jobs": page.rows,
+        "events": events,
+        "letters": views.letters(site, batch),
+        "holds": held,
+        "reasons": [] if batch.ended else site.store.queue.why(batch.id),
+        "page_query": query,
         "next_address": formatting.address(here, {**query, "after": page.next}) if page.next else "",
         "first_address": formatting.address(here, {**query, "after": ""}) if query.get("after") else "",
-        "link": site.links.path(batch, site.store.now()), "has_report": bool(batch.facts.get("report")),
+        "link": site.links.path(batch, site.store.now()),
+        "has_report": bool(batch.facts.get("report")),
         "failure": views.failure(site, batch.id) if batch.ended == "failed" else "",
-    }  # fmt: skip
+    }
     data = {
         "batch": batch,
         "progress": counts,
@@ -125,14 +143,17 @@ def _submit(request: Request) -> Response:
         number, _ = views.hand_in(site, caller, submission, form.get("key", ""))
     except CustodyError as error:
         values = {
-            "title": "Hand something in", "profiles": views.profiles(site, caller), "types": TYPES, "given": form,
+            "title": "Hand something in",
+            "profiles": views.profiles(site, caller),
+            "types": TYPES,
+            "given": form,
             "problem": NOTHING | error.as_dict(),
-        }  # fmt: skip
+        }
         return site.page(request, "ingest/new_batch.html", values, status_of(error))
     return back(request, f"/batches/{number}", f"Batch {formatting.shown(number)} is taken in.")
 
 
-show(router, "/batches", "ingest/batches.html", read_list, COLUMNS)
+show(router, "/batches", "ingest/batches.html", read_list, columns=COLUMNS)
 show(router, "/batches/new", "ingest/new_batch.html", read_new)
 show(router, "/batches/{batch:int}", "ingest/batch.html", read_one)
 
@@ -170,7 +191,7 @@ def act(request: Request, batch: int, action: str) -> Response:
         site.store.queue.lift("batch", str(batch), caller.agent, why)
         return back(request, here, f"Batch {batch} is no longer held. Its held jobs can be released.")
     if action == "delete":
-        count = delete_batch(site.store, found, caller.agent, why, site.options.world)
+        count = delete_batch(site.store, found, caller.agent, why, world=site.options.world)
         return back(request, "/batches", f"Batch {batch} and {count} jobs are deleted; their history stays.")
     done = acting.act(site.operator(caller), action, found.id, why)
     return back(request, here, f"Batch {batch} {done.told}.")

@@ -19,13 +19,22 @@ from custody.web.site import Site
 
 router = Router()
 COLUMNS = {
-    "row": lambda line: line.row, "name": lambda line: line.name, "title": lambda line: line.title,
-    "state": lambda line: line.said, "reason": lambda line: line.reason, "identifier": lambda line: line.ark,
-}  # fmt: skip
+    "row": lambda line: line.row,
+    "name": lambda line: line.name,
+    "title": lambda line: line.title,
+    "state": lambda line: line.said,
+    "reason": lambda line: line.reason,
+    "identifier": lambda line: line.ark,
+}
 SAID = {
-    "done": "deposited", "failed": "not deposited", "held": "waits for the archive", "running": "being worked on",
-    "waiting": "on its way", "retrying": "will be tried again", "cancelled": "withdrawn by the archive",
-}  # fmt: skip
+    "done": "deposited",
+    "failed": "not deposited",
+    "held": "waits for the archive",
+    "running": "being worked on",
+    "waiting": "on its way",
+    "retrying": "will be tried again",
+    "cancelled": "withdrawn by the archive",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,22 +56,27 @@ def read(asked: Asked) -> View:
     caller = Caller("depositor", frozenset({"depositor+"}), frozenset({batch.collection}))  # of this batch's rows only
     counts = views.progress(site, batch.id)
     where = Filter(parent=batch.id, ended=query.get("ended", ""))
-    page = lists.children(site.store, caller, where, lists.whole_number(query, "after", 0), lists.limit_of(query))
+    page = lists.children(site.store, caller, where, lists.whole_number(query, "after", 0), limit=lists.limit_of(query))
     here = f"/deposit/{batch.id}/{asked.part('signature')}"
     lines = [_line(site, job) for job in page.rows]
     values = {
-        "batch": batch, "counts": counts, "shares": views.parts(counts), "sentence": views.sentence(counts),
-        "lines": lines, "letters": views.letters(site, batch), "looks": SAID,
+        "batch": batch,
+        "counts": counts,
+        "shares": views.parts(counts),
+        "sentence": views.sentence(counts),
+        "lines": lines,
+        "letters": views.letters(site, batch),
+        "looks": SAID,
         "next_address": formatting.address(here, {**query, "after": page.next}) if page.next else "",
         "first_address": formatting.address(here, {**query, "after": ""}) if query.get("after") else "",
         "failure": views.failure(site, batch.id) if batch.ended == "failed" and not sum(counts.values()) else "",
-    }  # fmt: skip
+    }
 
     def every() -> object:
         def ask(asked_for: object) -> Page[Job]:
             assert isinstance(asked_for, dict)
             after = lists.whole_number(asked_for, "after", 0)
-            return lists.children(site.store, caller, where, after, lists.MOST)
+            return lists.children(site.store, caller, where, after, limit=lists.MOST)
 
         return (_line(site, job) for job in lists.every(ask, {}, "after"))
 
@@ -88,9 +102,14 @@ def _line(site: Site, job: Job) -> Line:
     given = job.payload
     row = int(given.get("line", given.get("row", 0)))
     return Line(
-        row, str(given.get("filename", "")), str(given.get("title", "")), shown, SAID[shown], reason,
-        str(job.facts.get("primary", "")),
-    )  # fmt: skip
+        row=row,
+        name=str(given.get("filename", "")),
+        title=str(given.get("title", "")),
+        look=shown,
+        said=SAID[shown],
+        reason=reason,
+        ark=str(job.facts.get("primary", "")),
+    )
 
 
-show(router, "/deposit/{batch:int}/{signature}", "ingest/deposit.html", read, COLUMNS)
+show(router, "/deposit/{batch:int}/{signature}", "ingest/deposit.html", read, columns=COLUMNS)

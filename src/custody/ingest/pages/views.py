@@ -31,11 +31,21 @@ from custody.web.site import Site
 
 FORM: Final[Mapping[str, str]] = {
     # the deployed form's names, and ours
-    "profile": "profile", "submitter": "submitter", "type": "type", "filename": "filename",
-    "digestType": "digest_type", "digestValue": "digest_value", "title": "title", "creator": "creator", "date": "date",
-    "localIdentifier": "local_id", "primaryIdentifier": "primary_id", "object": "primary_id",
-    "notification": "notification", "note": "note",
-}  # fmt: skip
+    "profile": "profile",
+    "submitter": "submitter",
+    "type": "type",
+    "filename": "filename",
+    "digestType": "digest_type",
+    "digestValue": "digest_value",
+    "title": "title",
+    "creator": "creator",
+    "date": "date",
+    "localIdentifier": "local_id",
+    "primaryIdentifier": "primary_id",
+    "object": "primary_id",
+    "notification": "notification",
+    "note": "note",
+}
 ROWS_SHOWN = 12
 MOST_LOOKED_AT = 200
 PIECE = 1 << 20
@@ -216,16 +226,16 @@ def causes(site: Site, caller: Caller, batch: Job) -> Sequence[Cause]:
     failed = list(elsewhere.every(Filter(parent=batch.id, ended="failed")))
     firsts = {job.code: job.id for job in reversed(failed)}
     counts = Counter(job.code for job in failed).most_common()
-    return [_cause(site, caller, batch, code, count, firsts[code]) for code, count in counts]
+    return [_cause(site, caller, batch, code, count=count, first=firsts[code]) for code, count in counts]
 
 
 def _cause(site: Site, caller: Caller, batch: Job, code: str | None, count: int, first: int) -> Cause:
     where = Filter(parent=batch.id, ended="failed", code=code or "")
-    found = children(site.store, caller, where, 0, ROWS_SHOWN).rows
+    found = children(site.store, caller, where, 0, limit=ROWS_SHOWN).rows
     rows = [(_line(job), job.id) for job in found]
     machine = site.machines.of(JOB_KIND)
     resumable = any(may_resume(job, machine) for job in found)
-    return Cause(code or "", count, failure(site, first), rows, resumable)
+    return Cause(code=code or "", count=count, reason=failure(site, first), rows=rows, resumable=resumable)
 
 
 def _line(job: Job) -> int:
@@ -255,7 +265,14 @@ def _letter(site: Site, number: int, job: Job) -> Letter:
     body = message.get_body(("plain",)) if isinstance(message, EmailMessage) else None
     text = body.get_content() if body is not None else ""
     to = ", ".join(job.payload.get("to", []))
-    return Letter(number, str(message.get("Subject", "")), to, str(text), job.ended == "passed", job.changed)
+    return Letter(
+        number=number,
+        subject=str(message.get("Subject", "")),
+        to=to,
+        text=str(text),
+        sent=job.ended == "passed",
+        at=job.changed,
+    )
 
 
 def report(site: Site, batch: Job) -> Mapping[str, Any]:

@@ -68,10 +68,13 @@ def wanted_rows(work: Work, world: Adapters) -> Iterator[Row]:
             yield from checkm.read(source, check_name=check_name, kinds=(OBJECT,), where=where(work))
         return
     yield Row(
-        line=payload.get("line", 1), url=payload["payload"],
-        name=payload.get("filename") or name_in(payload["payload"]), algorithm=payload.get("digest_type", ""),
-        digest=payload.get("digest_value", ""), size=payload.get("size"),
-    )  # fmt: skip
+        line=payload.get("line", 1),
+        url=payload["payload"],
+        name=payload.get("filename") or name_in(payload["payload"]),
+        algorithm=payload.get("digest_type", ""),
+        digest=payload.get("digest_value", ""),
+        size=payload.get("size"),
+    )
 
 
 def known_size(row: Row, world: Adapters) -> int | None:

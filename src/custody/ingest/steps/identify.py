@@ -64,14 +64,15 @@ def _identify(work: Work, world: Adapters, profile: Profile, names: Sequence[str
         return Failed("identifier.ambiguous", f"these local ids belong to different objects: {told}")
     by_local_id = next(iter(known.values()), "")
     brought = str(work.payload.get("primary_id", ""))
-    supplied = _as_kept(work, world, profile, brought, by_local_id) if brought else ""
+    supplied = _as_kept(work, world, profile, brought, by_local_id=by_local_id) if brought else ""
     if isinstance(supplied, Failed):
         return supplied
     if supplied and by_local_id and supplied != by_local_id:
         return Failed(
-            "identifier.mismatch", f"local id {', '.join(names)} belongs to {by_local_id}, but {supplied} was supplied",
+            "identifier.mismatch",
+            f"local id {', '.join(names)} belongs to {by_local_id}, but {supplied} was supplied",
             detail={"supplied": supplied, "found": by_local_id},
-        )  # fmt: skip
+        )
     # What a local id is known by goes before what we kept: minted for it and not yet reserved when we died, the name
     # is another's by now, and ours was never used.
     primary = supplied or by_local_id

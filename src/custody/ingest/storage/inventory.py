@@ -98,19 +98,36 @@ class Inventory:
         def work(tx: Tx) -> None:
             _check_collection(tx, entry)
             tx.run(
-                "inv_put_object", ark=entry.ark, owner=entry.owner, collection=entry.collection, node=entry.node,
-                title=entry.title, creator=entry.creator, date=entry.date, version=entry.version,
-            )  # fmt: skip
+                "inv_put_object",
+                ark=entry.ark,
+                owner=entry.owner,
+                collection=entry.collection,
+                node=entry.node,
+                title=entry.title,
+                creator=entry.creator,
+                date=entry.date,
+                version=entry.version,
+            )
             size = sum(file.size for file in entry.files)
             tx.run(
-                "inv_put_version", ark=entry.ark, version=entry.version, job=entry.job, batch=entry.batch,
-                files=len(entry.files), bytes=size,
-            )  # fmt: skip
+                "inv_put_version",
+                ark=entry.ark,
+                version=entry.version,
+                job=entry.job,
+                batch=entry.batch,
+                files=len(entry.files),
+                bytes=size,
+            )
             for file in entry.files:
                 tx.run(
-                    "inv_put_file", ark=entry.ark, version=entry.version, name=file.name, digest=file.sha256,
-                    size=file.size, mime=file.mime,
-                )  # fmt: skip
+                    "inv_put_file",
+                    ark=entry.ark,
+                    version=entry.version,
+                    name=file.name,
+                    digest=file.sha256,
+                    size=file.size,
+                    mime=file.mime,
+                )
 
         self._db.write(work)
 

@@ -47,14 +47,17 @@ def _add_service(nodes: dict[str, OcflRoot | HttpNode], profile: Profile, home: 
     if isinstance(known, OcflRoot) or (known and known.service != storage.service.rstrip("/")):
         raise BadInput(
             f"storage node {storage.node!r} is two things: {storage.service} for {profile.name}, and another elsewhere",
-            code="storage.node", where=f"profile {profile.name}", hint="give each node a name of its own",
-        )  # fmt: skip
+            code="storage.node",
+            where=f"profile {profile.name}",
+            hint="give each node a name of its own",
+        )
     if not window.url:
         raise BadInput(
             f"{storage.service} fetches what it stores from our working folder, and nobody has said how",
-            code="storage.files", where=f"profile {profile.name}",
+            code="storage.files",
+            where=f"profile {profile.name}",
             hint="serve the folder `work` by HTTP to the service, and say where: [ingest] files = …",
-        )  # fmt: skip
+        )
     key = f"{profile.name}: storage.token_file"
     token = kept_apart(key, home / storage.token_file).strip() if storage.token_file else ""
     nodes[storage.node] = known or HttpNode(storage.service, storage.node, window, token=token)

@@ -42,8 +42,9 @@ def number_of(store: Store, key: str, facts: Mapping[str, Any]) -> int | None:
         which = f" ({shown(number)})" if number else ""
         raise KeyConflict(
             f"{named(key)} was used before, for another request{which}",
-            hint="a new deposit needs a new key", batch=number,
-        )  # fmt: skip
+            hint="a new deposit needs a new key",
+            batch=number,
+        )
     return number or None
 
 

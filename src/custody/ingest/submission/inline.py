@@ -62,26 +62,38 @@ def _row(number: int, given: Mapping[str, Any] | str, base: str) -> Row:
     except CustodyError as error:
         raise BadInput(error.message, code=error.code, where=where, hint=error.hint) from error
     return Row(
-        number, url, str(given.get("name") or name_in(urlsplit(url).path)), which.name if which else "", digest,
-        given.get("size"), mime=str(given.get("mime", "")), primary=one_form(str(given.get("primary_id", ""))),
-        local_ids=local_ids(str(given.get("local_id", ""))), creator=str(given.get("creator", "")),
-        title=str(given.get("title", "")), date=str(given.get("date", "")),
-    )  # fmt: skip
+        line=number,
+        url=url,
+        name=str(given.get("name") or name_in(urlsplit(url).path)),
+        algorithm=which.name if which else "",
+        digest=digest,
+        size=given.get("size"),
+        mime=str(given.get("mime", "")),
+        primary=one_form(str(given.get("primary_id", ""))),
+        local_ids=local_ids(str(given.get("local_id", ""))),
+        creator=str(given.get("creator", "")),
+        title=str(given.get("title", "")),
+        date=str(given.get("date", "")),
+    )
 
 
 def _short(number: int, line: str, base: str) -> Row:
     parts = line.split()
     if not 1 <= len(parts) <= 3:
         raise BadInput(
-            f"{line!r} is not NAME, LOCAL-ID and ARK", code="submission.row", where=f"manifest, row {number}",
+            f"{line!r} is not NAME, LOCAL-ID and ARK",
+            code="submission.row",
+            where=f"manifest, row {number}",
             hint="write the row as an object with a url",
-        )  # fmt: skip
+        )
     name, local, primary = (*parts, "", "")[:3]
     if not base:
         raise BadInput(
-            f"where is {name!r}?", code="submission.payload", where=f"manifest, row {number}",
+            f"where is {name!r}?",
+            code="submission.payload",
+            where=f"manifest, row {number}",
             hint="short rows are below the submission's payload URL",
-        )  # fmt: skip
+        )
     url = f"{base.rstrip('/')}/{quote(name.lstrip('/'))}"
     return Row(number, url, name_in(name), primary=one_form(primary), local_ids=local_ids(local))
 

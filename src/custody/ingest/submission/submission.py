@@ -80,21 +80,27 @@ class Submission:
             raise BadInput("a submission needs a payload", code="submission.payload", where="payload")
         if "@" in self.payload.partition("://")[2].partition("/")[0]:
             raise BadInput(
-                "the URL carries a user name or password", code="url.credentials", where="payload",
+                "the URL carries a user name or password",
+                code="url.credentials",
+                where="payload",
                 hint="what is handed in is written down for good; give the archive access in another way",
-            )  # fmt: skip
+            )
         if bool(self.digest_type) != bool(self.digest_value):
             raise BadInput("a digest needs its type and its value", code="submission.digest", where="digestValue")
         if self.inline and self.digest_value:  # it would be compared with what we write down
             raise BadInput(
-                "a list of rows has no digest", code="submission.digest", where="digestValue",
+                "a list of rows has no digest",
+                code="submission.digest",
+                where="digestValue",
                 hint="each row may have one of its own",
-            )  # fmt: skip
+            )
         if self.type in ONE_FILE and not (self.filename or name_in(self.payload)):
             raise BadInput(
-                f"{self.payload} ends without the name of a file", code="submission.filename", where="payload",
+                f"{self.payload} ends without the name of a file",
+                code="submission.filename",
+                where="payload",
                 hint="say what the file is called: filename",
-            )  # fmt: skip
+            )
         mail.check_addresses(self.notification)
         checked = replace(self, primary_id=ark(self.primary_id)) if self.primary_id else self
         if not self.digest_type:
@@ -133,9 +139,16 @@ def submit(store: Store, submission: Submission, key: str | None, acting: Acting
 def batch_job(facts: Mapping[str, Any], key: str | None) -> NewJob:
     profile = str(facts["profile"])
     made = NewJob(
-        BATCH_KIND, facts, key=key, machine=BATCH, priority=5, lane=profile, collection=profile, open=1,
+        BATCH_KIND,
+        facts,
+        key=key,
+        machine=BATCH,
+        priority=5,
+        lane=profile,
+        collection=profile,
+        open=1,
         when_empty="reporting",
-    )  # fmt: skip
+    )
     if not facts.get("payload"):
         raise BadInput(f"the payload of {BATCH_KIND} has no payload", code="job.shape", where="job payload")
     return BATCH_MAKER.checked(made)
@@ -170,12 +183,18 @@ def guess_type(filename: str, manifest_profile: str) -> str:
 def single_job(batch: int, submission: Mapping[str, Any], type_: str, payload: str, priority: int) -> NewJob:
     """The one job of a submission that is one object."""
     facts = {
-        "payload": payload, "type": type_, "row": 1, "filename": submission.get("filename", ""),
-        "title": submission.get("title", ""), "creator": submission.get("creator", ""),
-        "date": submission.get("date", ""), "primary_id": submission.get("primary_id", ""),
-        "local_ids": _names(submission.get("local_id", "")), "digest_type": submission.get("digest_type", ""),
+        "payload": payload,
+        "type": type_,
+        "row": 1,
+        "filename": submission.get("filename", ""),
+        "title": submission.get("title", ""),
+        "creator": submission.get("creator", ""),
+        "date": submission.get("date", ""),
+        "primary_id": submission.get("primary_id", ""),
+        "local_ids": _names(submission.get("local_id", "")),
+        "digest_type": submission.get("digest_type", ""),
         "digest_value": submission.get("digest_value", ""),
-    }  # fmt: skip
+    }
     return _job(batch, submission, facts, priority)
 
 
@@ -186,10 +205,20 @@ def row_jobs(
     for number, row in enumerate(rows, start=first):
         line = None if submission.get("inline") else row.line
         facts = {
-            "payload": row.url, "type": type_, "row": number, "line": line, "filename": row.name, "size": row.size,
-            "title": row.title, "creator": row.creator, "date": row.date, "primary_id": row.primary,
-            "local_ids": list(row.local_ids), "digest_type": row.algorithm, "digest_value": row.digest,
-        }  # fmt: skip
+            "payload": row.url,
+            "type": type_,
+            "row": number,
+            "line": line,
+            "filename": row.name,
+            "size": row.size,
+            "title": row.title,
+            "creator": row.creator,
+            "date": row.date,
+            "primary_id": row.primary,
+            "local_ids": list(row.local_ids),
+            "digest_type": row.algorithm,
+            "digest_value": row.digest,
+        }
         yield _job(batch, submission, facts, priority)
 
 
@@ -198,9 +227,15 @@ def _job(batch: int, submission: Mapping[str, Any], facts: Mapping[str, Any], pr
     payload = {"profile": submission["profile"], **common, **{name: value for name, value in facts.items() if value}}
     profile = str(submission["profile"])
     made = NewJob(
-        JOB_KIND, payload, key=f"{batch}/{facts['row']}", machine=JOB, priority=priority, lane=profile,
-        collection=profile, parent=batch,
-    )  # fmt: skip
+        JOB_KIND,
+        payload,
+        key=f"{batch}/{facts['row']}",
+        machine=JOB,
+        priority=priority,
+        lane=profile,
+        collection=profile,
+        parent=batch,
+    )
     return JOB_MAKER.checked(made)
 
 

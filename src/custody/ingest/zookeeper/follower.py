@@ -59,7 +59,7 @@ def _read(at: Tree, name: str, data: bytes) -> Entry | None:
     except BadInput as error:
         kept = data[:KEPT].decode(errors="replace").replace("\0", "\ufffd")
         told = {"node": name, "data": kept, "why": str(error)}
-        at.db.write(lambda tx: write_note(tx, "tree", "unreadable", FOLLOWER, told))
+        at.db.write(lambda tx: write_note(tx, "tree", "unreadable", FOLLOWER, detail=told))
         return None
 
 
@@ -121,11 +121,21 @@ def _write_one(tx: Tx, entry: Entry, happened: Happened) -> None:
     missed = happened.status - _last_status(tx, happened.subject, seq) - (happened.type != "kept")
     if seq > 1 and missed > 0:
         told = {"count": missed, "status": happened.status - 1}
-        write_event(tx, happened.subject, seq, "unobserved", "none", FOLLOWER, told, happened.token)
+        write_event(
+            tx, happened.subject, seq, "unobserved", outcome="none", agent=FOLLOWER, detail=told, token=happened.token
+        )
         seq = int(tx.run("next_subject_seq", subject=happened.subject)[0][0])
     told = {**happened.detail, "status": happened.status}
     write_event(
-        tx, happened.subject, seq, happened.type, happened.outcome, happened.agent, told, happened.token, entry.move
+        tx,
+        happened.subject,
+        seq,
+        happened.type,
+        outcome=happened.outcome,
+        agent=happened.agent,
+        detail=told,
+        token=happened.token,
+        move=entry.move,
     )
 
 

@@ -46,9 +46,14 @@ def read_holds(session: Session) -> Holds:
     told = session.get_many([f"{tree.HOLDS}/{name}" for name in ours])
     found = {_key(name): _told(name, node) for name, node in zip(ours, told, strict=True) if node}
     if queue is not None and (QUEUE, JOB_KIND) not in found:
-        found.setdefault((QUEUE, WHOLE), HeldBy(QUEUE, WHOLE, OTHERS, "it paused the queue", queue.made))
+        found.setdefault(
+            (QUEUE, WHOLE), HeldBy(scope=QUEUE, name=WHOLE, who=OTHERS, why="it paused the queue", since=queue.made)
+        )
     for name in map(unquote, collections):
-        found.setdefault(("collection", name), HeldBy("collection", name, OTHERS, "it holds the collection", 0))
+        found.setdefault(
+            ("collection", name),
+            HeldBy(scope="collection", name=name, who=OTHERS, why="it holds the collection", since=0),
+        )
     return Holds(top.version if top else 0, found)
 
 
@@ -107,7 +112,13 @@ def _key(node: str) -> tuple[str, str]:
 def _told(node: str, found: Node) -> HeldBy:
     scope, name = _key(node)
     about = tree.load(found.data)
-    return HeldBy(scope, name, str(about.get("who", "")), str(about.get("why", "")), int(about.get("since", 0)))
+    return HeldBy(
+        scope=scope,
+        name=name,
+        who=str(about.get("who", "")),
+        why=str(about.get("why", "")),
+        since=int(about.get("since", 0)),
+    )
 
 
 def _is_mine(session: Session, scope: str, name: str, about: bytes) -> bool:

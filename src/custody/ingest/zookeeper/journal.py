@@ -45,9 +45,14 @@ class Happened:
     def plain(self) -> dict[str, Any]:
         # Every move passes here, and asdict would copy all of the detail first.
         return {
-            "job": self.job, "type": self.type, "outcome": self.outcome, "agent": self.agent, "detail": self.detail,
-            "token": self.token, "status": self.status,
-        }  # fmt: skip
+            "job": self.job,
+            "type": self.type,
+            "outcome": self.outcome,
+            "agent": self.agent,
+            "detail": self.detail,
+            "token": self.token,
+            "status": self.status,
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,13 +88,13 @@ def read_entry(data: bytes) -> Entry:
     value = tree.load(data)
     try:
         return Entry(
-            str(value["move"]),
-            [_read_happened(each) for each in value["happened"]],
-            str(value.get("agent", "")),
-            [_read_item(each) for each in value.get("items", ())],
-            [NewEvent(**each) for each in value.get("events", ())],
-            [NewJob(**each) for each in value.get("then", ())],
-            str(value.get("by", SYSTEM)),
+            move=str(value["move"]),
+            happened=[_read_happened(each) for each in value["happened"]],
+            agent=str(value.get("agent", "")),
+            items=[_read_item(each) for each in value.get("items", ())],
+            events=[NewEvent(**each) for each in value.get("events", ())],
+            then=[NewJob(**each) for each in value.get("then", ())],
+            by=str(value.get("by", SYSTEM)),
         )
     except (LookupError, TypeError, ValueError) as error:
         raise BadInput(f"an entry for the history cannot be read: {error!r}", code="tree.entry") from error
@@ -113,13 +118,29 @@ def _read_happened(told: Mapping[str, Any]) -> Happened:
 
 def of_change(change: Change, token: int, status: int, retries: int) -> Entry:
     happened = Happened(
-        change.id, change.type, change.outcome, change.agent, detail(change, retries), token, status
-    )  # fmt: skip
-    return Entry(change.move, [happened], change.agent, change.items, change.events, change.then, change.by)
+        job=change.id,
+        type=change.type,
+        outcome=change.outcome,
+        agent=change.agent,
+        detail=detail(change, retries),
+        token=token,
+        status=status,
+    )
+    return Entry(
+        move=change.move,
+        happened=[happened],
+        agent=change.agent,
+        items=change.items,
+        events=change.events,
+        then=change.then,
+        by=change.by,
+    )
 
 
 def of_birth(number: int, new: NewJob, agent: str) -> Happened:
-    return Happened(number, "submitted", "none", agent, first_detail(new), 0, 0)
+    return Happened(
+        job=number, type="submitted", outcome="none", agent=agent, detail=first_detail(new), token=0, status=0
+    )
 
 
 def _plain(job: NewJob) -> dict[str, Any]:

@@ -99,7 +99,7 @@ class TreeQueue:
             kind, state, _, _ = queue.split("|", 3)
             left, move = limit - len(claims), self._at.db.new_move()
             if left > 0:
-                claims += claiming.claim(self._at, kind == BATCH_KIND, state, holder, left, move)
+                claims += claiming.claim(self._at, kind == BATCH_KIND, state, holder, limit=left, move=move)
         return claims
 
     def claim_expired(
@@ -108,7 +108,7 @@ class TreeQueue:
         """Jobs whose holder vanished."""
         mine = tuple(prefix for prefix in serves if prefix.partition("|")[0] in KINDS)
         others = [prefix for prefix in serves if prefix not in mine]
-        found = self._sql.claim_expired(others, holder, seconds, place, most) if others else []
+        found = self._sql.claim_expired(others, holder, seconds, place, most=most) if others else []
         if found or not mine:
             return found
 
@@ -117,7 +117,7 @@ class TreeQueue:
             here = place is None or seen.record.place in ("", place)
             return here and f"{kind}|{seen.status.state}|{seen.record.place}|".startswith(mine)
 
-        return claiming.claim_vanished(self._at, is_served, holder, most, self._at.db.new_move())
+        return claiming.claim_vanished(self._at, is_served, holder, most, move=self._at.db.new_move())
 
     def claim_jobs(self, ids: Sequence[int], holder: str, seconds: float) -> list[Claim]:
         """These very jobs, as far as they are ready."""
@@ -165,8 +165,8 @@ class TreeQueue:
     ) -> list[Submitted]:
         """Save facts, and children, at once, under the claim's token."""
         if not tree.in_tree(claim.id):
-            return self._sql.keep(claim, facts, new, children, agent)
-        made = create.keep(self._at, claim, facts, new, children, agent)
+            return self._sql.keep(claim, facts, new, children, agent=agent)
+        made = create.keep(self._at, claim, facts, new, children=children, agent=agent)
         if children:
             self._at.rest.wake()
             self._at.db.bell.ring()
@@ -199,7 +199,7 @@ class TreeQueue:
         if not tree.in_tree(job_id):
             return self._sql.delete(job_id, agent, why, state)
         name = tree.name_of(job_id)
-        deleted = removing.delete(self._at, name, agent, why, state)
+        deleted = removing.delete(self._at, name, agent, why, state=state)
         seen = read_one(self._at.session, name)
         moving.promote_emptied(self._at, {seen.batch} if seen else set())
         self._follow()
@@ -312,9 +312,9 @@ class TreeQueue:
         """Pause a collection, a batch, the queue of ingest or a lane. False when it was held already."""
         if not holding.in_tree(scope, name):
             return self._sql.hold(scope, name, who, why)
-        new = holding.set_hold(self._at.session, scope, name, who, why, self._at.now())
+        new = holding.set_hold(self._at.session, scope, name, who, why=why, now=self._at.now())
         if new:
-            self._at.db.write(lambda tx: write_note(tx, f"hold/{scope}/{name}", "held", who, {"why": why}))
+            self._at.db.write(lambda tx: write_note(tx, f"hold/{scope}/{name}", "held", who, detail={"why": why}))
         return new
 
     def lift(self, scope: str, name: str, who: str, why: str = "") -> bool:
@@ -322,7 +322,7 @@ class TreeQueue:
             return self._sql.lift(scope, name, who, why)
         lifted = holding.lift_hold(self._at.session, scope, name)
         if lifted:
-            self._at.db.write(lambda tx: write_note(tx, f"hold/{scope}/{name}", "lifted", who, {"why": why}))
+            self._at.db.write(lambda tx: write_note(tx, f"hold/{scope}/{name}", "lifted", who, detail={"why": why}))
         self._at.db.bell.ring()
         return lifted
 

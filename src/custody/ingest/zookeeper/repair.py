@@ -53,11 +53,13 @@ def read_names(session: Session) -> Names:
     uuids = session.names(tree.UUIDS)
     told = session.get_many([f"{tree.UUIDS}/{uuid}" for uuid in uuids])
     return Names(
-        frozenset(name for name in session.names(tree.JOBS) if name.startswith("jid")), batches,
-        {name: frozenset(found) for name, found in places.items()},
-        {uuid: node.data.decode() for uuid, node in zip(uuids, told, strict=True) if node},
-        frozenset(session.names(tree.OUR_JOBS)), frozenset(session.names(tree.OUR_BATCHES)),
-    )  # fmt: skip
+        jobs=frozenset(name for name in session.names(tree.JOBS) if name.startswith("jid")),
+        batches=batches,
+        places={name: frozenset(found) for name, found in places.items()},
+        uuids={uuid: node.data.decode() for uuid, node in zip(uuids, told, strict=True) if node},
+        our_jobs=frozenset(session.names(tree.OUR_JOBS)),
+        our_batches=frozenset(session.names(tree.OUR_BATCHES)),
+    )
 
 
 def find(session: Session, closely: bool = True, also: Iterable[str] = (), queues: Iterable[str] = ()) -> list[Orphan]:

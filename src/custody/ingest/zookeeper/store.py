@@ -79,7 +79,7 @@ def open_tree(
     with open_store(address.database) as store, open_session(address, session_seconds) as session:
         for folder in tree.FOLDERS:
             session.ensure(folder)
-        at = Tree(session, store.db, limits or Limits(), frozenset(external), place)
+        at = Tree(session=session, db=store.db, limits=limits or Limits(), external=frozenset(external), place=place)
         follow_all(at)
         queue = TreeQueue(at, SqlQueue(store.db))
         yield replace(store, url=address.url, queue=queue, elsewhere=queue.view)

@@ -29,7 +29,7 @@ def blockers(seen: Seen, holds: Holds, now: int, place: str, external: frozenset
         return [Reason("leased", f"{job.holder} is working on it", "it settles", seen.record.since or seen.lock.made)]
     if seen.vanished:
         return [Reason("expired", f"{job.holder} vanished while working on it", "the next free worker takes it over")]
-    return list(_waits(seen, holds, now, place, external))
+    return list(_waits(seen, holds, now, place, external=external))
 
 
 def _waits(seen: Seen, holds: Holds, now: int, place: str, external: frozenset[str]) -> Iterator[Reason]:
@@ -46,9 +46,11 @@ def _waits(seen: Seen, holds: Holds, now: int, place: str, external: frozenset[s
         yield Reason("due", f"it may not start before its time ({seconds} s from now){told}", "the time comes")
     if pause := holds.pause(BATCH_KIND if seen.is_batch else JOB_KIND, seen.lane):
         yield Reason(
-            "paused", f"the {pause.scope} {pause.name} is paused by {pause.who}: {pause.why}",
-            f"the pause is over: custody hold lift {pause.scope} {pause.name}", pause.since,
-        )  # fmt: skip
+            "paused",
+            f"the {pause.scope} {pause.name} is paused by {pause.who}: {pause.why}",
+            f"the pause is over: custody hold lift {pause.scope} {pause.name}",
+            pause.since,
+        )
     if record.place not in ("", place):
         yield Reason(
             "place", f"it is pinned to {record.place}, where its files are", f"a worker of {record.place} claims it"
@@ -70,9 +72,11 @@ def _resting(seen: Seen, holds: Holds) -> Reason:
     if hold:
         name = tree.shown(int(hold.name)) if hold.scope == "batch" else hold.name
         return Reason(
-            "held", f"{hold.scope} {name} is held by {hold.who}: {hold.why}",
-            f"the hold on {hold.scope} {name} is lifted and the job is released", hold.since,
-        )  # fmt: skip
+            "held",
+            f"{hold.scope} {name} is held by {hold.who}: {hold.why}",
+            f"the hold on {hold.scope} {name} is lifted and the job is released",
+            hold.since,
+        )
     return _held(seen, f": {seen.status.message}" if seen.status.message else "")
 
 
@@ -90,7 +94,7 @@ def why(at: Tree, name: str, place: str) -> Sequence[Reason]:
     if seen is None:
         raise NotFound(f"there is no {name}", code="job.unknown", hint="`custody job list` shows what there is")
     holds = read_holds(at.session)
-    found = blockers(seen, holds, at.now(), place, at.external)
+    found = blockers(seen, holds, at.now(), place, external=at.external)
     if found and found[0].code == "held" and not hold_on(seen, holds) and (told := _who_and_why(at, seen)):
         return [_held(seen, told), *found[1:]]
     return found or [_in_queue(at, seen)]
@@ -146,9 +150,11 @@ def _not_queued(at: Tree, seen: Seen) -> Reason:
     batch = read_one(at.session, seen.batch)
     if batch is not None and (batch.kept_back or "").endswith(seen.name):
         return Reason(
-            "fan-out", f"{seen.batch} is still becoming jobs, and this one is kept back so that it cannot report early",
-            "the last of its jobs is made", seen.changed,
-        )  # fmt: skip
+            "fan-out",
+            f"{seen.batch} is still becoming jobs, and this one is kept back so that it cannot report early",
+            "the last of its jobs is made",
+            seen.changed,
+        )
     return Reason("orphan", "it is in no queue: whoever moved it last stopped half-way", "`custody doctor --repair`")
 
 

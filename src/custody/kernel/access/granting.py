@@ -92,9 +92,10 @@ def must_be_less(old: Token, to: Granting) -> None:
         foreign = {*to.collections, *({*to.archives} - {*old.archives} - single)} - {*old.collections}
         if foreign:
             raise Refused(
-                f"the token says nothing of {', '.join(sorted(foreign))}", code="token.wider",
+                f"the token says nothing of {', '.join(sorted(foreign))}",
+                code="token.wider",
                 hint="`custody token create`",
-            )  # fmt: skip
+            )
 
 
 def _is_less(role: str, more: str, archives: Sequence[str]) -> bool:

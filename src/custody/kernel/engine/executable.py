@@ -47,9 +47,13 @@ def run(command: Sequence[str], work: Work) -> Outcome:
     facts = {"CUSTODY_JOB": str(job.id), "CUSTODY_KIND": job.kind, "CUSTODY_ATTEMPT": str(job.attempts)}
     try:
         process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-            env={**os.environ, **facts}, start_new_session=True,
-        )  # fmt: skip
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env={**os.environ, **facts},
+            start_new_session=True,
+        )
     except OSError as error:
         return Failed("command.start", f"cannot start {command[0]}: {error.strerror}")
     work.on_stop(lambda: _kill(process))

@@ -22,7 +22,7 @@ def judge(
     """The move that follows from an outcome; of so many tries, or as many as there were attempts."""
     match outcome:
         case Passed():
-            return _passed(kind, claim, outcome, facts, move)
+            return _passed(kind, claim, outcome, facts, move=move)
         case Failed(transient=True) if (tried or claim.job.attempts) < kind.tries:
             pause = kind.backoff.seconds(claim.job.attempts, chance)
             return _retried(kind, claim, outcome, facts, move=move, pause=pause)
@@ -30,9 +30,9 @@ def judge(
             pause = kind.backoff.seconds(claim.job.attempts, chance)
             return _retried(kind, claim, outcome, facts, move=move, pause=pause)
         case Failed():
-            return _failed(kind, claim, outcome, facts, move)
+            return _failed(kind, claim, outcome, facts, move=move)
         case Wait():
-            return _waited(kind, claim, outcome, facts, move)
+            return _waited(kind, claim, outcome, facts, move=move)
         case Hold():
             return claimed_change(claim, kind.machine, "hold", move=move, detail={"why": outcome.why})
 

@@ -80,16 +80,20 @@ class Makers:
         """Refuse an application's kind, saying how its work is asked for; and what only looks like one."""
         if maker := self.owner(kind):
             raise BadInput(
-                f"{kind} jobs are made by their application", code="job.kind", where=where,
+                f"{kind} jobs are made by their application",
+                code="job.kind",
+                where=where,
                 hint=maker.instead or OWN_KIND,
-            )  # fmt: skip
+            )
         if told := fault(kind):
             raise BadInput(f"{kind[:100]!r} is no name for a kind: it {told}", code="job.kind", where=where)
         if maker := self._twin(kind):
             raise BadInput(
-                f"{kind[:100]!r} looks like {maker.kind}, and is another name", code="job.kind", where=where,
+                f"{kind[:100]!r} looks like {maker.kind}, and is another name",
+                code="job.kind",
+                where=where,
                 hint="a kind of one's own has a name of its own",
-            )  # fmt: skip
+            )
 
     def is_gone(self, kind: str) -> bool:
         """Of an application's family, and nothing that it makes: made by another version, and no worker will come."""
@@ -105,9 +109,10 @@ class Makers:
         undecided = sorted({kind for kind, maker in kinds if not self._is_decided(kind, maker)})
         if undecided:
             raise Unsafe(
-                f"nobody decided who may make {', '.join(undecided)}", code="kinds.undecided",
+                f"nobody decided who may make {', '.join(undecided)}",
+                code="kinds.undecided",
                 hint="a Maker in the application's makers.py",
-            )  # fmt: skip
+            )
 
     def _is_decided(self, kind: str, maker: Maker | None) -> bool:
         if maker is None:

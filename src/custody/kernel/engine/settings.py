@@ -26,7 +26,9 @@ class Settings:
             value = getattr(self, name)
             if not least <= value <= A_YEAR:
                 raise BadInput(
-                    f"{name} {value:g} is too little or too much", code="worker.settings", where=f"worker {name}",
+                    f"{name} {value:g} is too little or too much",
+                    code="worker.settings",
+                    where=f"worker {name}",
                     hint=f"{least:g} or more",
-                )  # fmt: skip
+                )
         return self

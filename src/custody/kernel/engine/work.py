@@ -17,9 +17,19 @@ class Work:
     """One claim being worked on."""
 
     __slots__ = (
-        "_facts", "_on_stop", "_queue", "_unsure", "claim", "confirmed", "in_a_row", "job", "prepared", "stop_reason",
-        "stopped", "trusted_until",
-    )  # fmt: skip
+        "_facts",
+        "_on_stop",
+        "_queue",
+        "_unsure",
+        "claim",
+        "confirmed",
+        "in_a_row",
+        "job",
+        "prepared",
+        "stop_reason",
+        "stopped",
+        "trusted_until",
+    )
     _stopping = threading.Lock()  # one for all: few are ever stopped, and a lock for each would cost each
 
     def __init__(self, claim: Claim, queue: Queue, in_a_row: int = 0) -> None:
@@ -56,7 +66,7 @@ class Work:
         self._look_again()
         merged = {**self._facts, **facts}
         try:
-            made = self._queue.keep(self.claim, merged, facts, children, self.claim.holder)
+            made = self._queue.keep(self.claim, merged, facts, children, agent=self.claim.holder)
         except Unavailable:
             self._unsure = True
             raise

@@ -68,26 +68,40 @@ class Worker:
     def _set_up(self, rng: random.Random, clock: Callable[[], float]) -> None:
         """Make the parts of the pipe, each with no more than stands after it."""
         store, serving, settings, holder, listener = (
-            self.store, self.serving, self.settings, self.holder, self._listener,
-        )  # fmt: skip
+            self.store,
+            self.serving,
+            self.settings,
+            self.holder,
+            self._listener,
+        )
         self._keeper = Keeper(store.queue, settings.lease, clock)
         self._held = Held(store.queue, serving, self._keeper, settings.threads)
         self._prefetch = Prefetch(settings.threads)
         self._fetcher = Fetcher(store.queue, serving, holder=holder, settings=settings, clock=clock)
         self._rescuer = Rescuer(store.queue, serving, holder=holder, settings=settings, clock=clock)
         self._runner = Runner(
-            store, serving, holder=holder, lease=settings.lease, prefetch=self._prefetch, listener=listener, rng=rng,
+            store,
+            serving,
+            holder=holder,
+            lease=settings.lease,
+            prefetch=self._prefetch,
+            listener=listener,
+            rng=rng,
             clock=clock,
-        )  # fmt: skip
+        )
         self._threads = Threads(self._runner.run_in_thread)
         self._quarantine = Quarantine(store.queue, serving, self._threads, clock)
         self._settler = Settler(store, serving, clock)
         self._settling = threading.Thread(target=self._settle_on, name="custody-settler", daemon=True)
         self._maintenance = Maintenance(
-            store, serving, settings, listener=listener, clock=clock,
+            store,
+            serving,
+            settings,
+            listener=listener,
+            clock=clock,
             passes=Passes(store, serving, chance=rng.random, clock=clock, listener=listener),
             chores=Chores(store, serving.chores, holder, listener),
-        )  # fmt: skip
+        )
 
     # The life of a worker
 

@@ -66,7 +66,15 @@ class Block:
     def head(self) -> Head:
         """What is published of it."""
         signatures = ((self.origin, self.signature),) if self.signature else ()
-        return Head(self.origin, self.number, self.tree, self.algorithm, self.total, self.at, signatures)
+        return Head(
+            origin=self.origin,
+            blocks=self.number,
+            tree=self.tree,
+            algorithm=self.algorithm,
+            events=self.total,
+            at=self.at,
+            signatures=signatures,
+        )
 
 
 def pack(frontier: Frontier) -> bytes:

@@ -111,13 +111,13 @@ def _read(lines: list[str], below: list[str]) -> Head | None:
     try:
         origin, blocks, tree, algorithm, events, sealed = lines
         head = Head(
-            origin,
-            int(blocks),
-            _unpacked(tree),
-            algorithm.removeprefix("algorithm "),
-            int(events.removeprefix("events ")),
-            from_moment(sealed.removeprefix("sealed ")),
-            _signatures(below),
+            origin=origin,
+            blocks=int(blocks),
+            tree=_unpacked(tree),
+            algorithm=algorithm.removeprefix("algorithm "),
+            events=int(events.removeprefix("events ")),
+            at=from_moment(sealed.removeprefix("sealed ")),
+            signatures=_signatures(below),
         )
         exact = head.text.decode().splitlines() == lines
     except (ValueError, TypeError, OverflowError):

@@ -58,7 +58,7 @@ def seal_once(ledger: Ledger, signer: Signer, now: int, witnesses: Iterable[Path
         return None
     found = ledger.tips(sorted({event.subject for event in events}))
     tips = {subject: Tip(seq, bytes.fromhex(leaf)) for subject, (seq, leaf) in found.items()}
-    made = seal(previous, events[:MOST_EVENTS], tips, now, signer, more=len(events) > MOST_EVENTS).sealed
+    made = seal(previous, events[:MOST_EVENTS], tips, now, signer=signer, more=len(events) > MOST_EVENTS).sealed
     if made is None:
         return None
     last = max(event.id for event in events[:MOST_EVENTS])
@@ -114,7 +114,13 @@ def prove(ledger: Ledger, event: Event, since: Head | None = None) -> dict[str, 
     last = last_block(ledger)
     assert last is not None  # it holds at least this event's block
     return proofs.prove(
-        event, place, previous, leaves, lambda number: block_from(ledger.block(number)), last.number, since=since
+        event,
+        place,
+        previous,
+        leaves,
+        blocks=lambda number: block_from(ledger.block(number)),
+        last=last.number,
+        since=since,
     )
 
 
@@ -126,9 +132,18 @@ def erasure(subject: str, seq: int, reason: str) -> tuple[str, dict[str, Any]]:
 def block_from(row: LedgerRow) -> Block:
     number, origin, algorithm, previous, root, count, total, at, complete, frontier, signature, _last = row
     return Block(
-        number, origin, algorithm, bytes.fromhex(previous), bytes.fromhex(root), count, total, at, bool(complete),
-        unpack(bytes.fromhex(frontier)), bytes.fromhex(signature),
-    )  # fmt: skip
+        number=number,
+        origin=origin,
+        algorithm=algorithm,
+        previous=bytes.fromhex(previous),
+        root=bytes.fromhex(root),
+        count=count,
+        total=total,
+        at=at,
+        complete=bool(complete),
+        frontier=unpack(bytes.fromhex(frontier)),
+        signature=bytes.fromhex(signature),
+    )
 
 
 _leaf = quick(Leaf)  # one for every event that is verified
@@ -137,20 +152,33 @@ _leaf = quick(Leaf)  # one for every event that is verified
 def leaf_from(row: LedgerRow) -> Leaf:
     subject, seq, block, position, body, salt, leaf = row
     salted = None if salt is None else bytes.fromhex(salt)
-    return _leaf(subject, seq, block, position, bytes.fromhex(body), salted, bytes.fromhex(leaf))
+    return _leaf(subject, seq, block, position, body=bytes.fromhex(body), salt=salted, hash=bytes.fromhex(leaf))
 
 
 def _block_row(block: Block, last_event: int) -> dict[str, Any]:
     return {
-        "number": block.number, "origin": block.origin, "algorithm": block.algorithm,
-        "previous": block.previous.hex(), "root": block.root.hex(), "count": block.count, "total": block.total,
-        "at": block.at, "complete": int(block.complete), "frontier": pack(block.frontier).hex(),
-        "signature": block.signature.hex(), "last_event": last_event,
-    }  # fmt: skip
+        "number": block.number,
+        "origin": block.origin,
+        "algorithm": block.algorithm,
+        "previous": block.previous.hex(),
+        "root": block.root.hex(),
+        "count": block.count,
+        "total": block.total,
+        "at": block.at,
+        "complete": int(block.complete),
+        "frontier": pack(block.frontier).hex(),
+        "signature": block.signature.hex(),
+        "last_event": last_event,
+    }
 
 
 def _leaf_row(leaf: Leaf) -> dict[str, Any]:
     return {
-        "subject": leaf.subject, "seq": leaf.seq, "block": leaf.block, "position": leaf.position,
-        "body": leaf.body.hex(), "salt": leaf.salt.hex() if leaf.salt is not None else None, "leaf": leaf.hash.hex(),
-    }  # fmt: skip
+        "subject": leaf.subject,
+        "seq": leaf.seq,
+        "block": leaf.block,
+        "position": leaf.position,
+        "body": leaf.body.hex(),
+        "salt": leaf.salt.hex() if leaf.salt is not None else None,
+        "leaf": leaf.hash.hex(),
+    }

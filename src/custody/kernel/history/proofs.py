@@ -95,14 +95,14 @@ def _steps(bundle: Mapping[str, Any], keys: Sequence[PublicKey]) -> dict[str, bo
     steps = {
         "the event's agent or detail is not what was sealed": _body_holds(event, bundle["salt"], body),
         "the event is not in the block": includes(
-            bytes.fromhex(header["root"]), header["count"], bundle["position"], made, _hashes(bundle["path"])
+            bytes.fromhex(header["root"]), header["count"], bundle["position"], made, path=_hashes(bundle["path"])
         ),
         "the block is not under the head": includes(
             head.tree,
             head.blocks,
             header["number"] - 1,
             leaf(canonical(header)),
-            _hashes(bundle["tree_path"]),
+            path=_hashes(bundle["tree_path"]),
         ),
         "the head is not signed by a known key": head.signed_by(keys) is not None,
     }

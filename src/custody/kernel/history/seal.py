@@ -73,7 +73,7 @@ def seal(
     if not leaves:
         return Sealing(None, left_out)
     complete = not (more or left_out)
-    return Sealing(Sealed(_signed_block(previous, leaves, now, signer, complete), leaves), left_out)
+    return Sealing(Sealed(_signed_block(previous, leaves, now, signer, complete=complete), leaves), left_out)
 
 
 def _link(
@@ -95,7 +95,17 @@ def _link(
         except BadInput as refusal:
             left_out.append(LeftOut(event, str(refusal)))
             continue
-        leaves.append(Leaf(event.subject, event.seq, number, len(leaves), body, salt, linked))
+        leaves.append(
+            Leaf(
+                subject=event.subject,
+                seq=event.seq,
+                block=number,
+                position=len(leaves),
+                body=body,
+                salt=salt,
+                hash=linked,
+            )
+        )
         ends[event.subject] = Tip(event.seq, linked)
     return tuple(leaves), tuple(left_out)
 

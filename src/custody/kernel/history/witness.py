@@ -79,7 +79,7 @@ def disagree(one: Head, other: Head) -> bool:
 
 def continues(old: Head, new: Head, path: Iterable[Hash]) -> bool:
     """Whether `path` (proofs.consistency) shows that `new` is `old` with blocks added and none changed."""
-    return old.origin == new.origin and extends(old.tree, old.blocks, new.tree, new.blocks, list(path))
+    return old.origin == new.origin and extends(old.tree, old.blocks, new.tree, new.blocks, path=list(path))
 
 
 def _write_all(file: int, data: bytes) -> None:

@@ -310,18 +310,18 @@ class Fold:
     @classmethod
     def of(cls, job: Job) -> Fold:
         return cls(
-            job.state,
-            job.ended,
-            job.priority,
-            job.retries,
-            job.last_passed,
-            job.lane,
-            job.place,
-            dict(job.facts),
+            state=job.state,
+            ended=job.ended,
+            priority=job.priority,
+            retries=job.retries,
+            last_passed=job.last_passed,
+            lane=job.lane,
+            place=job.place,
+            facts=dict(job.facts),
         )
 
 
-DELETED = Fold("deleted", "deleted", 0, 0, None, "", "", {})
+DELETED = Fold(state="deleted", ended="deleted", priority=0, retries=0, last_passed=None, lane="", place="", facts={})
 
 
 def fold(events: Iterable[Event]) -> Fold:

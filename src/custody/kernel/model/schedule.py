@@ -80,9 +80,11 @@ def check_name(name: str) -> None:
         told = f"does not begin with {name[0]}"
     if told:
         raise BadInput(
-            f"{name[:100]!r} is no name for a schedule: it {told}", code="schedule.name", where="schedule name",
+            f"{name[:100]!r} is no name for a schedule: it {told}",
+            code="schedule.name",
+            where="schedule name",
             hint="such as nightly, or book/nightly",
-        )  # fmt: skip
+        )
 
 
 def due(schedule: Schedule, now: int, most: int) -> tuple[list[int], int, int]:
@@ -95,7 +97,7 @@ def due(schedule: Schedule, now: int, most: int) -> tuple[list[int], int, int]:
     if slot > now:
         return come, len(come), slot
     count = times.number(schedule.next_slot, now)
-    coming = times.after(_shortly_before(times, schedule.next_slot, now, count, most))
+    coming = times.after(_shortly_before(times, schedule.next_slot, now, count, wanted=most))
     newest: deque[int] = deque(maxlen=most)
     while (slot := next(coming)) <= now:
         newest.append(slot)

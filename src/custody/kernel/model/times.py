@@ -31,14 +31,22 @@ _DIGITS = 10
 _UNITS = {
     unit: seconds
     for units, seconds in (
-        ("s sec second seconds", 1), ("m min minute minutes", 60), ("h hour hours", 3600), ("d day days", A_DAY),
+        ("s sec second seconds", 1),
+        ("m min minute minutes", 60),
+        ("h hour hours", 3600),
+        ("d day days", A_DAY),
     )
     for unit in units.split()
-}  # fmt: skip
+}
 _NAMED = {
-    "@hourly": "0 * * * *", "@daily": "0 0 * * *", "@midnight": "0 0 * * *", "@weekly": "0 0 * * 0",
-    "@monthly": "0 0 1 * *", "@yearly": "0 0 1 1 *", "@annually": "0 0 1 1 *",
-}  # fmt: skip
+    "@hourly": "0 * * * *",
+    "@daily": "0 0 * * *",
+    "@midnight": "0 0 * * *",
+    "@weekly": "0 0 * * 0",
+    "@monthly": "0 0 1 * *",
+    "@yearly": "0 0 1 1 *",
+    "@annually": "0 0 1 1 *",
+}
 _FIELDS = ("second", "minute", "hour", "day-of-month", "month", "day-of-week")
 _DAYS = tuple(str(day) for day in range(1, 32))
 HOW = 'minute hour day month weekday, such as "0 3 * * 1-5"; or "every 30m"'

@@ -92,10 +92,14 @@ def _answers(trigger: Trigger, item: Item, latest: Mapping[str, Latest]) -> Iter
 
 
 _TEXTS = {
-    "stopped": "is not stopped", "items": "is one of the named items", "types": "has type {}",
-    "past": "{} went well", "failed": "{} failed", "absent": "{} has not happened",
+    "stopped": "is not stopped",
+    "items": "is one of the named items",
+    "types": "has type {}",
+    "past": "{} went well",
+    "failed": "{} failed",
+    "absent": "{} has not happened",
     "old": "{} is older than the last change",
-}  # fmt: skip
+}
 _PARTS = list(_TEXTS)
 
 

@@ -34,7 +34,9 @@ def open_store(
     if url.startswith(("postgresql:", "postgres:")):
         from custody.kernel.stores.postgres.database import PostgresDatabase
 
-        return Store.over(url, PostgresDatabase(url, clock, moves, patience, told, existing=existing))
+        return Store.over(
+            url, PostgresDatabase(url=url, clock=clock, new_move=moves, patience=patience, told=told, existing=existing)
+        )
     raise BadInput(
         f"cannot tell what kind of store {shown(url)} is",
         code="store.url",

@@ -9,8 +9,17 @@ from custody.kernel.stores.rows import Tx, job_from
 def page(tx: Tx, where: Filter, after: int, limit: int) -> list[Job]:
     prefix = where.kind.removesuffix("*") if where.kind.endswith("*") else ""
     rows = tx.run(
-        "list_jobs", kind="" if prefix else where.kind, prefix=prefix, prefix_end=prefix + "\U0010ffff",
-        state=where.state, ended=where.ended, lane=where.lane, collection=where.collection, code=where.code,
-        parent=where.parent, after=after, limit=limit,
-    )  # fmt: skip
+        "list_jobs",
+        kind="" if prefix else where.kind,
+        prefix=prefix,
+        prefix_end=prefix + "\U0010ffff",
+        state=where.state,
+        ended=where.ended,
+        lane=where.lane,
+        collection=where.collection,
+        code=where.code,
+        parent=where.parent,
+        after=after,
+        limit=limit,
+    )
     return [job_from(row) for row in rows]

@@ -49,7 +49,7 @@ class SqlLeases:
         def work(tx: Tx) -> bool:
             if not tx.run("break_lease", name=name):
                 return False
-            write_note(tx, f"lease/{name}", "broken", who, {"why": why})
+            write_note(tx, f"lease/{name}", "broken", who, detail={"why": why})
             return True
 
         return self._db.write(work)

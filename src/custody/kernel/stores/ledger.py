@@ -115,6 +115,6 @@ class SqlLedger:
             tx.run("erase_salt", subject=subject, seq=seq)
             if not tx.run("erase_body", subject=subject, seq=seq):
                 raise NotFound(f"{subject} has no event number {seq}", code="event.unknown")
-            write_note(tx, f"erasure/{subject}", type_, who, detail)
+            write_note(tx, f"erasure/{subject}", type_, who, detail=detail)
 
         self._db.write(work)

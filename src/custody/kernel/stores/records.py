@@ -34,7 +34,7 @@ class SqlRecords:
         items.named(type_, "event type")
         if subject.startswith(("job/", "item/")):
             raise BadInput(f"{subject} numbers its own events", code="event.subject", hint="settle it, or append to it")
-        return self._db.write(lambda tx: write_note(tx, subject, type_, agent, detail))
+        return self._db.write(lambda tx: write_note(tx, subject, type_, agent, detail=detail))
 
     def kept(self, item_id: str) -> str:
         """An item's id as it is kept, from any spelling that is equal."""

@@ -85,9 +85,11 @@ def event_text(detail: Mapping[str, Any]) -> str:
         why = unsealable(json.loads(text))
         if why:
             raise BadInput(
-                f"this cannot be written into the history: {why}", code="event.value", where="event detail",
+                f"this cannot be written into the history: {why}",
+                code="event.value",
+                where="event detail",
                 hint="write a number beyond 2**53 as text",
-            )  # fmt: skip
+            )
     return text
 
 
@@ -130,12 +132,23 @@ _event = quick(Event)  # every event that is sealed or verified passes through h
 
 def event_from(row: Row) -> Event:
     id_, subject, seq, type_, outcome, agent, at, detail, token, move = row
-    return _event(id_, subject, seq, type_, outcome, agent, at, loads(detail), token, move)
+    return _event(
+        id_, subject, seq, type_, outcome=outcome, agent=agent, at=at, detail=loads(detail), token=token, move=move
+    )
 
 
 def item_from(row: Row) -> Item:
     id_, types, collection, seq, changed, fingerprint, detail, place = row
-    return Item(id_, frozenset(types.split()), seq, changed, collection, fingerprint, loads(detail), place)
+    return Item(
+        id=id_,
+        types=frozenset(types.split()),
+        seq=seq,
+        changed=changed,
+        collection=collection,
+        fingerprint=fingerprint,
+        detail=loads(detail),
+        place=place,
+    )
 
 
 def latest_from(rows: Sequence[Row]) -> dict[str, Latest]:

@@ -79,7 +79,7 @@ class SqlSchedules:
             elif not schedule.paused:
                 following = min(following, schedule.next_slot)  # what has come is still to be run
             tx.run("pause_schedule", name=name, paused=int(paused), next_slot=following, why="")
-            write_note(tx, f"schedule/{name}", "paused" if paused else "continued", who, {})
+            write_note(tx, f"schedule/{name}", "paused" if paused else "continued", who, detail={})
 
         self._db.write(work)
 
@@ -92,7 +92,7 @@ class SqlSchedules:
             if not schedule.paused:
                 following = min(following, schedule.next_slot)
             tx.run("adopt_schedule", name=name, by=acting.by, next_slot=following)
-            write_note(tx, f"schedule/{name}", "adopted", acting.agent, {"from": schedule.by})
+            write_note(tx, f"schedule/{name}", "adopted", acting.agent, detail={"from": schedule.by})
             return _find(tx, name) or _unknown(name)
 
         return self._db.write(work)
@@ -101,7 +101,7 @@ class SqlSchedules:
         def work(tx: Tx) -> bool:
             if not tx.run("drop_schedule", name=name):
                 return False
-            write_note(tx, f"schedule/{name}", "dropped", who, {})
+            write_note(tx, f"schedule/{name}", "dropped", who, detail={})
             return True
 
         return self._db.write(work)
@@ -131,7 +131,19 @@ class SqlSchedules:
 def _schedule(row: Row) -> Schedule:
     name, spec, zone, kind, payload, lane, overlap, missed, paused, last_slot, next_slot, by, why = row
     return Schedule(
-        name, spec, kind, loads(payload), zone, lane, overlap, missed, bool(paused), last_slot, next_slot, by, why
+        name=name,
+        spec=spec,
+        kind=kind,
+        payload=loads(payload),
+        zone=zone,
+        lane=lane,
+        overlap=overlap,
+        missed=missed,
+        paused=bool(paused),
+        last_slot=last_slot,
+        next_slot=next_slot,
+        by=by,
+        why=why,
     )
 
 
@@ -150,19 +162,29 @@ def _set(tx: Tx, schedule: Schedule, before: Schedule | None, acting: Acting) ->
         check_name(schedule.name)
         if other := alike(schedule.name, (row[0] for row in tx.run("schedules"))):
             raise BadInput(
-                f"{schedule.name[:100]!r} looks like the schedule {other}, which is another", code="schedule.name",
-                where="schedule name", hint="choose a name that nobody takes for that one",
-            )  # fmt: skip
+                f"{schedule.name[:100]!r} looks like the schedule {other}, which is another",
+                code="schedule.name",
+                where="schedule name",
+                hint="choose a name that nobody takes for that one",
+            )
     following = next(slots(schedule.spec, schedule.zone, tx.now))
     if before and (before.spec, before.zone) != (schedule.spec, schedule.zone):
         _pass_over(tx, before, acting.agent)
     tx.run(
-        "set_schedule", name=schedule.name, spec=schedule.spec, zone=schedule.zone, kind=schedule.kind,
-        payload=dumps(schedule.payload), lane=schedule.lane, overlap=schedule.overlap, missed=schedule.missed,
-        next_slot=following, by=acting.by,
-    )  # fmt: skip
+        "set_schedule",
+        name=schedule.name,
+        spec=schedule.spec,
+        zone=schedule.zone,
+        kind=schedule.kind,
+        payload=dumps(schedule.payload),
+        lane=schedule.lane,
+        overlap=schedule.overlap,
+        missed=schedule.missed,
+        next_slot=following,
+        by=acting.by,
+    )
     told = {"spec": schedule.spec, "zone": schedule.zone, "kind": schedule.kind}
-    write_note(tx, f"schedule/{schedule.name}", "set", acting.agent, told)
+    write_note(tx, f"schedule/{schedule.name}", "set", acting.agent, detail=told)
 
 
 def _unknown(name: str) -> NoReturn:
@@ -193,7 +215,7 @@ def _by_itself(tx: Tx, schedule: Schedule, agent: str, over: Over) -> tuple[int,
         tx.run("back_to_mark")
         tx.run("pause_schedule", name=schedule.name, paused=1, next_slot=schedule.next_slot, why=str(error))
         told = {"why": str(error), "code": error.code}
-        write_note(tx, f"schedule/{schedule.name}", "paused", agent, told, "failure")
+        write_note(tx, f"schedule/{schedule.name}", "paused", agent, detail=told, outcome="failure")
         done = 0, 0
     tx.run("drop_mark")
     return done
@@ -206,10 +228,10 @@ def advance(tx: Tx, schedule: Schedule, agent: str) -> tuple[int, int]:
     if not come:
         return 0, 0
     if count > 1 and schedule.missed == "skip":
-        _missed(tx, schedule, come, count, agent)
+        _missed(tx, schedule, come, count, agent=agent)
         return 0, len(come)
     *earlier, last = come
-    _missed(tx, schedule, earlier, count - 1, agent)
+    _missed(tx, schedule, earlier, count - 1, agent=agent)
     return _run(tx, schedule, last, agent), len(earlier)
 
 
@@ -218,7 +240,7 @@ def _pass_over(tx: Tx, schedule: Schedule, agent: str) -> None:
     if not schedule.paused and schedule.next_slot <= tx.now:
         with suppress(BadInput):  # its times cannot be read any more: that is why they are changed
             come, count = _take(tx, schedule)
-            _missed(tx, schedule, come, count, agent)
+            _missed(tx, schedule, come, count, agent=agent)
 
 
 def _take(tx: Tx, schedule: Schedule) -> tuple[list[int], int]:
@@ -232,7 +254,7 @@ def _missed(tx: Tx, schedule: Schedule, come: list[int], count: int, agent: str)
     if come:
         tx.run("insert_missed", schedule=schedule.name, slots=json.dumps(come))
         told = {"slots": count, "first": schedule.next_slot, "last": come[-1]}
-        write_note(tx, f"schedule/{schedule.name}", "missed", agent, told, "warning")
+        write_note(tx, f"schedule/{schedule.name}", "missed", agent, detail=told, outcome="warning")
 
 
 def _run(tx: Tx, schedule: Schedule, slot: int, agent: str) -> int:
@@ -242,7 +264,7 @@ def _run(tx: Tx, schedule: Schedule, slot: int, agent: str) -> int:
     if schedule.overlap == "skip" and last and last[0][0] is None:
         tx.run("insert_slot", schedule=schedule.name, slot=slot, job=None, outcome="skipped")
         told = {"slot": slot, "why": f"job {last[0][1]} of an earlier slot has not ended"}
-        write_note(tx, f"schedule/{schedule.name}", "skipped", agent, told, "warning")
+        write_note(tx, f"schedule/{schedule.name}", "skipped", agent, detail=told, outcome="warning")
         return 0
     made = submit_one(tx, _job(schedule, slot), tx.new_move(), _acting(schedule, agent))
     tx.run("insert_slot", schedule=schedule.name, slot=slot, job=made.id, outcome="ran")
@@ -261,6 +283,8 @@ def _acting(schedule: Schedule, agent: str) -> Acting:
 def _job(schedule: Schedule, slot: int) -> NewJob:
     """What becomes of a slot."""
     return NewJob(
-        schedule.kind, {**schedule.payload, "schedule": schedule.name, "slot": slot}, lane=schedule.lane,
+        schedule.kind,
+        {**schedule.payload, "schedule": schedule.name, "slot": slot},
+        lane=schedule.lane,
         key=slot_key(schedule.name, slot),
-    )  # fmt: skip
+    )

@@ -82,9 +82,16 @@ class Store:
     @classmethod
     def over(cls, url: str, db: Database) -> Store:
         return cls(
-            url, db, SqlQueue(db), SqlLeases(db), SqlRecords(db), SqlSchedules(db), SqlLedger(db), SqlGrants(db),
-            SqlKinds(db),
-        )  # fmt: skip
+            url=url,
+            db=db,
+            queue=SqlQueue(db),
+            leases=SqlLeases(db),
+            records=SqlRecords(db),
+            schedules=SqlSchedules(db),
+            ledger=SqlLedger(db),
+            grants=SqlGrants(db),
+            kinds=SqlKinds(db),
+        )
 
     def __reduce__(self) -> NoReturn:
         """Refuse to be pickled: what would arrive in another process is no store, though its address could be one."""

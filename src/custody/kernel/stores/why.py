@@ -69,9 +69,11 @@ def _after(job: Job) -> str:
 def _leased(tx: Tx, job: Job) -> Reason:
     if job.revoked:
         return Reason(
-            "revoked", f"{job.holder} was asked to stop ({job.revoked}) and has not confirmed it yet",
-            "the holder says that its work is dead, or its lease ends", job.changed,
-        )  # fmt: skip
+            "revoked",
+            f"{job.holder} was asked to stop ({job.revoked}) and has not confirmed it yet",
+            "the holder says that its work is dead, or its lease ends",
+            job.changed,
+        )
     if job.until <= tx.now:
         return Reason(
             "expired",
@@ -89,9 +91,11 @@ def _resting(tx: Tx, job: Job) -> Reason:
     if held:
         hold = hold_from(held[0])
         return Reason(
-            "held", f"{hold.scope} {hold.name} is held by {hold.who}: {hold.why}",
-            f"the hold on {hold.scope} {hold.name} is lifted and the job is released", hold.since,
-        )  # fmt: skip
+            "held",
+            f"{hold.scope} {hold.name} is held by {hold.who}: {hold.why}",
+            f"the hold on {hold.scope} {hold.name} is lifted and the job is released",
+            hold.since,
+        )
     told = who_and_why(tx, job.subject, job.seq, job.state)
     return Reason("held", f"it is {job.state}{told}", "an operator releases it", job.changed)
 

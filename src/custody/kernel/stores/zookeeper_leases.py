@@ -162,7 +162,9 @@ class ZooKeeperLeases:
         self.close()
 
     def _lease(self, name: str, holder: str, token: int, since: int) -> Lease:
-        return Lease(name, holder, token, 0, since)  # no `until`: the session decides, not a clock
+        return Lease(
+            name=name, holder=holder, token=token, until=0, since=since
+        )  # no `until`: the session decides, not a clock
 
     def _exists(self, path: str) -> Any:
         return self._answer(self._zk.exists_async(path))
@@ -279,7 +281,9 @@ class PassingLocks:
             raise _down(error) from error
         found = _read(data)
         since = int(stat.ctime) * 1000
-        return Lease(name, found.get("holder", ""), int(stat.czxid), 0, since), str(found.get("claim", ""))
+        return Lease(name=name, holder=found.get("holder", ""), token=int(stat.czxid), until=0, since=since), str(
+            found.get("claim", "")
+        )
 
 
 def _place(name: str) -> str:

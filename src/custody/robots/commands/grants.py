@@ -25,7 +25,7 @@ def grant(
 ) -> None:
     """Let a robot have what its label asks for: a way to a host."""
     with open_store(store) as opened:
-        grants.give(opened, f"robot/{name}", what, value, why, anything=anything)
+        grants.give(opened, f"robot/{name}", what, value, why=why, anything=anything)
         known = {robot for robot, _, _ in opened.db.read(subscriptions)}
     if name not in known:
         print(f"no robot {name} has run with this store yet")
@@ -34,7 +34,7 @@ def grant(
 def withdraw(name: Name, what: What, value: Value, why: Why, store: StoreUrl = runtime.DEFAULT_STORE) -> None:
     """Let it have that no longer."""
     with open_store(store) as opened:
-        grants.take_back(opened, f"robot/{name}", what, value, why)
+        grants.take_back(opened, f"robot/{name}", what, value, why=why)
 
 
 def list_grants(

@@ -38,7 +38,7 @@ def restart(
     """Let the line go on from before an event. Nothing is deleted; `undo` takes it back."""
     with open_store(store) as opened:
         item = opened.records.kept(item)
-        withdrawn = withdraw(opened, find_robots(load or []), item, event, runtime.me(), why)
+        withdrawn = withdraw(opened, find_robots(load or []), item, event, who=runtime.me(), why=why)
     print(f"withdrawn from {item}: {', '.join(withdrawn)}")
 
 
@@ -59,7 +59,7 @@ def override(
     """Let a failure count as a success, so that the line goes on."""
     with open_store(store) as opened:
         item = opened.records.kept(item)
-        actions.override(opened, item, event, runtime.me(), why)
+        actions.override(opened, item, event, runtime.me(), why=why)
     print(f"{event} counts as a success on {item}; `custody robot undo {item}` takes it back")
 
 
@@ -83,7 +83,7 @@ def approve(
     """Give the event that only a person can give."""
     with open_store(store) as opened:
         item = opened.records.kept(item)
-        waited = actions.approve(opened, item, event, runtime.me(), why, reject)
+        waited = actions.approve(opened, item, event, runtime.me(), why=why, rejected=reject)
     print(f"{event} {'refused' if reject else 'given'} for {item}; it is needed for: {', '.join(waited)}")
 
 
@@ -96,7 +96,7 @@ def prioritise(
     """Let an item go first, or last, for all robots, now and later."""
     with open_store(store) as opened:
         item = opened.records.kept(item)
-        moved = actions.prioritise(opened, item, priority, runtime.me(), why)
+        moved = actions.prioritise(opened, item, priority, runtime.me(), why=why)
     print(f"{item} has priority {priority}; {moved} waiting jobs moved")
 
 
@@ -108,10 +108,13 @@ def failures(robot: AnyRobot = "", store: StoreUrl = runtime.DEFAULT_STORE, json
         runtime.emit(found)
         return
     columns = {
-        "robot": lambda cause: cause.robot, "items": lambda cause: len(cause.items), "code": lambda cause: cause.code,
-        "what": lambda cause: cause.event or "could not work", "reason": lambda cause: cause.reason,
+        "robot": lambda cause: cause.robot,
+        "items": lambda cause: len(cause.items),
+        "code": lambda cause: cause.code,
+        "what": lambda cause: cause.event or "could not work",
+        "reason": lambda cause: cause.reason,
         "for example": lambda cause: cause.items[0],
-    }  # fmt: skip
+    }
     runtime.table(columns, found, "nothing has failed")
 
 
@@ -140,7 +143,7 @@ def _retry(store: Store, cause: Cause, everything: bool, why: str) -> int:
             if cause.jobs:
                 _operator(store).resume(cause.jobs[number], why)
             else:
-                withdraw(store, [], item, cause.event, runtime.me(), why)
+                withdraw(store, [], item, cause.event, who=runtime.me(), why=why)
             done += 1
         except CustodyError as error:
             runtime.tell_error(error, as_json=False)
@@ -162,10 +165,13 @@ def late(robot: AnyRobot = "", limit: int = 100, store: StoreUrl = runtime.DEFAU
         runtime.emit(found)
         return
     columns = {
-        "robot": lambda each: each.robot, "item": lambda each: each.item, "event": lambda each: each.event,
-        "since": lambda each: each.since, "late for": lambda each: ago(each.due, now),
+        "robot": lambda each: each.robot,
+        "item": lambda each: each.item,
+        "event": lambda each: each.event,
+        "since": lambda each: each.since,
+        "late for": lambda each: ago(each.due, now),
         "waits for": lambda each: each.waits_for,
-    }  # fmt: skip
+    }
     runtime.table(columns, found, "nothing is late")
 
 
@@ -177,14 +183,25 @@ def orphans(robot: AnyRobot = "", store: StoreUrl = runtime.DEFAULT_STORE, json:
         runtime.emit(found)
         return
     columns = {
-        "at (UTC)": lambda event: moment(event.at), "item": lambda event: event.detail["item"],
-        "event": lambda event: event.detail["event"], "outcome": lambda event: event.detail["outcome"],
-        "by": lambda event: event.agent, "refused because": lambda event: event.detail["why"],
-    }  # fmt: skip
+        "at (UTC)": lambda event: moment(event.at),
+        "item": lambda event: event.detail["item"],
+        "event": lambda event: event.detail["event"],
+        "outcome": lambda event: event.detail["outcome"],
+        "by": lambda event: event.agent,
+        "refused because": lambda event: event.detail["why"],
+    }
     runtime.table(columns, found, "no event came too late")
 
 
 VERBS: dict[str, Callable[..., None]] = {
-    "restart": restart, "undo": undo, "override": override, "stop": stop, "approve": approve,
-    "prioritise": prioritise, "failures": failures, "retry": retry, "late": late, "orphans": orphans,
-}  # fmt: skip
+    "restart": restart,
+    "undo": undo,
+    "override": override,
+    "stop": stop,
+    "approve": approve,
+    "prioritise": prioritise,
+    "failures": failures,
+    "retry": retry,
+    "late": late,
+    "orphans": orphans,
+}

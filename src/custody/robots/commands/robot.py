@@ -88,7 +88,9 @@ def run(
         tally = Tally(opened, Logging() if log else NOTHING)
         try:
             subscribe(opened, robots)
-            serving = decided(Serving(tuple(kinds(opened, robots, held, once, yard)), tuple(chores(opened, robots))))
+            serving = decided(
+                Serving(tuple(kinds(opened, robots, held, once, yard=yard)), tuple(chores(opened, robots)))
+            )
             worker = Worker(opened, serving, Settings(threads, lease), tally)
             stop_on_signals(worker.stop)
             held.keep(worker.stop)
@@ -142,22 +144,29 @@ def list_(store: StoreUrl = runtime.DEFAULT_STORE, json: AsJson = False) -> None
         amiss = grants.waiting(opened)
     rows = [
         {
-            "robot": name, **facts, "when": trigger.as_dict(), "ready": counts.get((f"robot/{name}", "queued"), 0),
+            "robot": name,
+            **facts,
+            "when": trigger.as_dict(),
+            "ready": counts.get((f"robot/{name}", "queued"), 0),
             "failed": counts.get((f"robot/{name}", "failed"), 0),
             "late": sum(each.robot == name for each in overdue) if facts.get("within") else None,
             "amiss": amiss.get(name, ""),
         }
         for name, trigger, facts in found
-    ]  # fmt: skip
+    ]
     if json:
         runtime.emit(rows)
         return
     columns = {
-        "robot": lambda row: row["robot"], "version": lambda row: row.get("version"),
-        "records": lambda row: row.get("event"), "ready": lambda row: row["ready"], "broken": lambda row: row["failed"],
-        "late": lambda row: row["late"], "amiss": lambda row: row["amiss"],
+        "robot": lambda row: row["robot"],
+        "version": lambda row: row.get("version"),
+        "records": lambda row: row.get("event"),
+        "ready": lambda row: row["ready"],
+        "broken": lambda row: row["failed"],
+        "late": lambda row: row["late"],
+        "amiss": lambda row: row["amiss"],
         "when": lambda row: sentence(Trigger.from_dict(row["when"])),
-    }  # fmt: skip
+    }
     runtime.table(columns, rows, "no robots yet: custody robot run FILE")
 
 
@@ -228,7 +237,7 @@ def convert(
     version: str = "1.0",
 ) -> None:
     """Turn a property file of the old framework into a label (NAME.robot.toml), with remarks on what has no place."""
-    read = labels_of(file, name, event, command, version)
+    read = labels_of(file, name, event, command, version=version)
     print(converted(read), end="")
     for remark in read.remarks:
         print(remark, file=sys.stderr)

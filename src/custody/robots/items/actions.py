@@ -36,7 +36,9 @@ def override(store: Store, item_id: str, event: str, who: str, why: str) -> None
             raise NotFound(f"{event} has not happened to {item_id}", code="event.unknown", hint="`custody item show`")
         if latest.outcome != "failure":
             raise Refused(f"{event} did not fail on {item_id}: it was a {latest.outcome}", code="event.not-failed")
-        _append(tx, item_id, event, "success", who, {BY_PEOPLE: "override", "overrides": latest.seq, "why": why})
+        _append(
+            tx, item_id, event, "success", who=who, detail={BY_PEOPLE: "override", "overrides": latest.seq, "why": why}
+        )
 
     _do(store, work, why)
 
@@ -50,7 +52,7 @@ def stop(store: Store, item_id: str, who: str, why: str) -> list[str]:
             raise Refused(
                 f"{item_id} is stopped already", code="item.stopped", hint="`custody robot undo` lets it go on"
             )
-        _append(tx, item_id, STOPPED, "none", who, {BY_PEOPLE: "stop", "why": why})
+        _append(tx, item_id, STOPPED, "none", who=who, detail={BY_PEOPLE: "stop", "why": why})
         return [job.kind.removeprefix("robot/") for job, _ in jobs_of(tx, item_id) if job.holder]
 
     return _do(store, work, why)
@@ -75,7 +77,7 @@ def approve(store: Store, item_id: str, event: str, who: str, why: str, rejected
                 hint=f"they wait for: {', '.join(asked) or 'none'}",
             )
         outcome: Outcome = "failure" if rejected else "success"
-        _append(tx, item_id, event, outcome, who, {BY_PEOPLE: "approve", "why": why})
+        _append(tx, item_id, event, outcome, who=who, detail={BY_PEOPLE: "approve", "why": why})
         return waiting
 
     return _do(store, work, why)
@@ -94,8 +96,8 @@ def prioritise(store: Store, item_id: str, priority: int, who: str, why: str) ->
             "was": {"priority": item.detail.get(PRIORITY)},
             "why": why,
         }
-        _append(tx, item_id, PRIORITISED, "none", who, told)
-        return set_priority(tx, item, item.seq + 1, priority, who)
+        _append(tx, item_id, PRIORITISED, "none", who=who, detail=told)
+        return set_priority(tx, item, item.seq + 1, priority, who=who)
 
     return _do(store, work, why)
 
@@ -109,4 +111,4 @@ def _do(store: Store, work: Callable[[Tx], T], why: str) -> T:
 
 
 def _append(tx: Tx, item_id: str, type_: str, outcome: Outcome, who: str, detail: Mapping[str, Any]) -> None:
-    items.append(tx, NewEvent(item_id, type_, outcome, who, detail), who)
+    items.append(tx, NewEvent(item=item_id, type=type_, outcome=outcome, agent=who, detail=detail), who)

@@ -53,7 +53,16 @@ def then(now: Item, events: Sequence[Event]) -> Item:
             changed = event.seq if event.type == CHANGED else changed
             detail |= {name: value for name, value in event.detail.items() if name not in OWN}
             place = str(event.detail.get("place", place))
-    return Item(now.id, types, events[-1].seq, changed, now.collection, fingerprint, detail, place)
+    return Item(
+        id=now.id,
+        types=types,
+        seq=events[-1].seq,
+        changed=changed,
+        collection=now.collection,
+        fingerprint=fingerprint,
+        detail=detail,
+        place=place,
+    )
 
 
 def latest_then(events: Sequence[Event]) -> dict[str, Latest]:

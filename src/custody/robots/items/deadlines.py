@@ -34,7 +34,7 @@ def late(store: Store, robot: str = "", limit: int = 100) -> list[Late]:
         each
         for name, trigger, facts in found
         if facts.get("within") and robot in ("", name)
-        for each in _of(store, name, trigger, facts, limit)
+        for each in _of(store, name, trigger, facts, limit=limit)
     ]
 
 
@@ -55,14 +55,27 @@ def _of(store: Store, name: str, trigger: Trigger, facts: dict[str, Any], limit:
 
     def look(tx: Tx) -> list[tuple[str, int]]:
         rows = tx.run(
-            "late_items", since=since, event=event, before=tx.now - _microseconds(facts), after="", limit=limit,
+            "late_items",
+            since=since,
+            event=event,
+            before=tx.now - _microseconds(facts),
+            after="",
+            limit=limit,
             again=int(event in trigger.old),
-        )  # fmt: skip
+        )
         return [(item, at) for item, at in rows]
 
     for item_id, began in store.db.read(look):
         due = began + _microseconds(facts)
-        yield Late(name, event, item_id, since, began, due, _obstacle(store, name, trigger, item_id))
+        yield Late(
+            robot=name,
+            event=event,
+            item=item_id,
+            since=since,
+            began=began,
+            due=due,
+            waits_for=_obstacle(store, name, trigger, item_id),
+        )
 
 
 def _obstacle(store: Store, robot: str, trigger: Trigger, item_id: str) -> str:

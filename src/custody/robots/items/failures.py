@@ -53,7 +53,13 @@ def _events(store: Store, robot: str, event: str) -> Iterator[Cause]:
     while rows := store.db.read(partial(_page, event=event, after=after)):
         for item, _, _, _, detail in rows:
             first = next(iter(loads(detail).get("findings") or [{}]))
-            yield Cause(robot, event, str(first.get("code", "")), alike(str(first.get("reason", "")), item), [item])
+            yield Cause(
+                robot=robot,
+                event=event,
+                code=str(first.get("code", "")),
+                reason=alike(str(first.get("reason", "")), item),
+                items=[item],
+            )
         after = rows[-1][0]
 
 
@@ -66,7 +72,12 @@ def _jobs(store: Store, robot: str) -> Iterator[Cause]:
         last = store.records.events(job.subject, after=job.seq - 1, limit=1)
         told: Any = last[0].detail if last else {}
         yield Cause(
-            robot, "", job.code or "", alike(str(told.get("reason", "")), str(job.key)), [str(job.key)], [job.id]
+            robot=robot,
+            event="",
+            code=job.code or "",
+            reason=alike(str(told.get("reason", "")), str(job.key)),
+            items=[str(job.key)],
+            jobs=[job.id],
         )
 
 

@@ -16,9 +16,14 @@ LATE = "late"
 def keep_orphan(store: Store, event: NewEvent, job: Job, why: str) -> None:
     """Write it down beside the history of the item, where no trigger looks."""
     told = {
-        "item": event.item, "event": event.type, "outcome": event.outcome, "told": dict(event.detail), "why": why,
-        "job": job.id, "token": job.token,
-    }  # fmt: skip
+        "item": event.item,
+        "event": event.type,
+        "outcome": event.outcome,
+        "told": dict(event.detail),
+        "why": why,
+        "job": job.id,
+        "token": job.token,
+    }
     try:
         store.records.note(f"orphan/{event.robot}", LATE, event.agent, **told)
     except CustodyError:

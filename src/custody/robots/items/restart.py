@@ -74,7 +74,7 @@ def undo(store: Store, item_id: str, who: str, why: str) -> list[str]:
         if last.type == WITHDRAWN:
             _write(tx, item_id, {"undoes": last.seq, "why": why}, who)
             return list(last.detail["withdraws"])
-        _write(tx, item_id, {"only": {last.type: last.seq}, "why": why}, who, last.detail.get("was"))
+        _write(tx, item_id, {"only": {last.type: last.seq}, "why": why}, who, was=last.detail.get("was"))
         return [last.type]
 
     back = store.db.write(work)
@@ -136,9 +136,9 @@ def _write(tx: Tx, item_id: str, detail: dict[str, object], who: str, was: dict[
     item = locked(tx, item_id)
     before = {row[0] for row in tx.run("latest", item=item_id)}
     seq = item_from(tx.run("number_item", id=item_id)[0]).seq
-    write_event(tx, item_subject(item_id), seq, WITHDRAWN, "none", who, detail)
+    write_event(tx, item_subject(item_id), seq, WITHDRAWN, outcome="none", agent=who, detail=detail)
     if was is not None:
-        set_priority(tx, item, seq, was.get("priority"), who)
+        set_priority(tx, item, seq, was.get("priority"), who=who)
     stands = standing([event for event in events_of(tx, item_subject(item_id))])
     for name in before - set(stands):
         tx.run("delete_latest", item=item_id, type=name)

@@ -73,10 +73,16 @@ def registered(site: Site) -> Sequence[Registered]:
         ready = sum(count for state, count in states.items() if machine.is_working(state))
         found.append(
             Registered(
-                name, str(facts.get("event", "")), str(facts.get("version", "")), sentence(trigger), trigger, ready,
-                failed, holds.get(kind, ""),
+                name=name,
+                event=str(facts.get("event", "")),
+                version=str(facts.get("version", "")),
+                when=sentence(trigger),
+                trigger=trigger,
+                ready=ready,
+                failed=failed,
+                held=holds.get(kind, ""),
             )
-        )  # fmt: skip
+        )
     return in_order(found)
 
 
@@ -134,15 +140,17 @@ def read(asked: Asked) -> View:
         return (_row(site.store, item) for item in items)
 
     data = {"robots": [_told(robot) for robot in robots], "items": told, "next": page.next, **waits}
-    return View("Robots", values, data, every, matrix_columns(events))  # type: ignore[arg-type]
+    return View(title="Robots", values=values, data=data, every=every, columns=matrix_columns(events))  # type: ignore[arg-type]
 
 
 def waits_for_people(store: Store) -> dict[str, Sequence[Any]]:
     """What failed, by cause; what is off the line; what is overdue; what came too late."""
     return {
-        "causes": causes(store, most=LOOKED_AT)[:SHOWN], "stopped": stopped(store, SHOWN),
-        "late": late(store, limit=SHOWN), "orphans": orphans(store)[-SHOWN:],
-    }  # fmt: skip
+        "causes": causes(store, most=LOOKED_AT)[:SHOWN],
+        "stopped": stopped(store, SHOWN),
+        "late": late(store, limit=SHOWN),
+        "orphans": orphans(store)[-SHOWN:],
+    }
 
 
 def _row(store: Store, item: Item) -> Row:
@@ -151,15 +159,23 @@ def _row(store: Store, item: Item) -> Row:
 
 def _told(robot: Registered) -> dict[str, Any]:
     return {
-        "robot": robot.name, "version": robot.version, "records": robot.event, "when": robot.when,
-        "trigger": robot.trigger.as_dict(), "ready": robot.ready, "failed": robot.failed, "held": robot.held,
-    }  # fmt: skip
+        "robot": robot.name,
+        "version": robot.version,
+        "records": robot.event,
+        "when": robot.when,
+        "trigger": robot.trigger.as_dict(),
+        "ready": robot.ready,
+        "failed": robot.failed,
+        "held": robot.held,
+    }
 
 
 def read_one(asked: Asked) -> View:
     site = asked.site
     robot = _robot(site, str(asked.part("robot")))
-    jobs = lists.newest_jobs(site.store, site.machines, asked.caller, Filter(kind=robot.kind), lists.NEWEST, SHOWN).rows
+    jobs = lists.newest_jobs(
+        site.store, site.machines, asked.caller, Filter(kind=robot.kind), before=lists.NEWEST, limit=SHOWN
+    ).rows
     item_id = asked.query.get("item", "").strip()
     answer = _why(asked, robot, item_id) if item_id else None
     values = {"robot": robot, "jobs": jobs, "asked_item": item_id, "answer": answer}
@@ -187,7 +203,7 @@ def _robot(site: Site, name: str) -> Registered:
     raise NotFound(f"there is no robot {name}", code="robot.unknown", hint="`custody robot list`")
 
 
-show(router, "/robots", "robots/robots.html", read, {})
+show(router, "/robots", "robots/robots.html", read, columns={})
 show(router, "/robots/{robot}", "robots/robot.html", read_one)
 
 

@@ -24,7 +24,10 @@ def as_json(item: Item) -> str:
 
 def as_variables(item: Item) -> dict[str, str]:
     told = {
-        "CUSTODY_ITEM": item.id, "CUSTODY_TYPES": " ".join(sorted(item.types)), "CUSTODY_COLLECTION": item.collection,
-        "CUSTODY_FINGERPRINT": item.fingerprint, "CUSTODY_FOLDER": str(item.detail.get(FOLDER, "")),
-    }  # fmt: skip
+        "CUSTODY_ITEM": item.id,
+        "CUSTODY_TYPES": " ".join(sorted(item.types)),
+        "CUSTODY_COLLECTION": item.collection,
+        "CUSTODY_FINGERPRINT": item.fingerprint,
+        "CUSTODY_FOLDER": str(item.detail.get(FOLDER, "")),
+    }
     return {name: value for name, value in told.items() if value and "\0" not in value}

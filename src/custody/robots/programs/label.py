@@ -51,7 +51,7 @@ OPTIONS: dict[str, type | tuple[type, ...]] = {
     "keep": str,
 }
 PROGRAMS = ("sandbox", "keep")
-"""For programs only, not for functions."""  # fmt: skip
+"""For programs only, not for functions."""
 
 
 def read_label(path: Path) -> Robot:
@@ -66,9 +66,12 @@ def read_label(path: Path) -> Robot:
 
 
 NEEDED_AS = {
-    "name": 'name = "counter"', "version": 'version = "1.0"', "event": 'event = "counted", which it records',
-    "command": 'command = ["./counter"], beside this file', "when": '[when], with past, absent, old, failed or types',
-}  # fmt: skip
+    "name": 'name = "counter"',
+    "version": 'version = "1.0"',
+    "event": 'event = "counted", which it records',
+    "command": 'command = ["./counter"], beside this file',
+    "when": "[when], with past, absent, old, failed or types",
+}
 
 
 def robot_of(given: dict[str, Any], folder: Path, where: str) -> Robot:

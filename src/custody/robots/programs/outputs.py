@@ -21,9 +21,11 @@ def place_beside(folder: Path, name: str, where: str) -> Path:
     """The folder of this name beside a label. Whoever writes a label writes nowhere else by it."""
     if name in ("", ".", "..") or "/" in name or "\0" in name:
         raise BadInput(
-            f"keep = {name!r} is not the name of a folder beside the label", code="robot.keep", where=where,
+            f"keep = {name!r} is not the name of a folder beside the label",
+            code="robot.keep",
+            where=where,
             hint='such as keep = "pages"; a robot that needs another place is one with `sandbox = false`',
-        )  # fmt: skip
+        )
     must_be_a_folder(folder / name, where)
     return folder / name
 
@@ -39,9 +41,11 @@ def must_be_a_folder(place: Path, where: str) -> None:
     if not stat.S_ISDIR(about.st_mode):
         sort = "a link" if stat.S_ISLNK(about.st_mode) else "no folder"
         raise BadInput(
-            f"what it keeps has no place at {place}: that is {sort}", code="robot.keep", where=where,
+            f"what it keeps has no place at {place}: that is {sort}",
+            code="robot.keep",
+            where=where,
             hint="a link is not followed: make it a folder, or name another in the label",
-        )  # fmt: skip
+        )
 
 
 def keep(made: Path, kept: Path, item: str, allowance: Allowance) -> tuple[list[str], dict[str, str]]:

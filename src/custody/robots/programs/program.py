@@ -75,7 +75,7 @@ class Program:
                 self._conclude(self._in_the_open(item, turn, made), item, report, Path(made))
             return
         with _yard_of(turn) as yard, yard.room(turn.mark, turn.number) as room:
-            said = run_confined(self.command, self.folder, self.confined, item, turn, yard, room)
+            said = run_confined(self.command, self.folder, self.confined, item, turn=turn, yard=yard, room=room)
             self._conclude(said, item, report, room.made)
 
     def end(self, mark: str, yard: Yard | None) -> None:
@@ -117,9 +117,14 @@ class Program:
     def _start(self, question: IO[bytes], variables: Mapping[str, str]) -> subprocess.Popen[bytes]:
         try:
             return subprocess.Popen(
-                self.command, stdin=question, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=self.folder,
-                env={**os.environ, **variables}, start_new_session=True,
-            )  # fmt: skip
+                self.command,
+                stdin=question,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                cwd=self.folder,
+                env={**os.environ, **variables},
+                start_new_session=True,
+            )
         except OSError as error:
             raise BadInput(
                 f"cannot start {self.command[0]}: {error.strerror}", code="robot.start", hint="is it executable?"
@@ -304,8 +309,12 @@ def _changed(told: dict[str, Any], report: Report, item: Item) -> None:
 
 
 _WORDS: Mapping[str, Callable[[dict[str, Any], Report, Item], None]] = {
-    "finding": _finding, "warning": _warning, "note": _note, "postpone": _postpone, "changed": _changed,
-}  # fmt: skip
+    "finding": _finding,
+    "warning": _warning,
+    "note": _note,
+    "postpone": _postpone,
+    "changed": _changed,
+}
 
 _FIELDS = {"note": {"note"}, "postpone": {"postpone", "why"}, "changed": {"changed"}}
 """All that may stand in such a line; what else there is of a finding or a warning is kept beside it."""

@@ -22,9 +22,11 @@ SUFFIX = ".properties"
 OURS = "autonomous."
 
 EVENTS = {
-    "autonomous.pastSuccessfulEvents": "past", "autonomous.futureEvents": "absent",
-    "autonomous.oldEvents": "old", "autonomous.itemTypes": "types",
-}  # fmt: skip
+    "autonomous.pastSuccessfulEvents": "past",
+    "autonomous.futureEvents": "absent",
+    "autonomous.oldEvents": "old",
+    "autonomous.itemTypes": "types",
+}
 NUMBERS: Mapping[str, tuple[str, Callable[[int], float]]] = {
     "autonomous.maxThreads": ("at_once", int),
     "autonomous.workQueueSize": ("at_most", int),

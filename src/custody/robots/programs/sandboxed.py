@@ -26,7 +26,7 @@ from custody.border.egress.allowance import Permit, Rules, read_named
 from custody.border.roots import NO_ROOTS, Root, Roots, ours
 from custody.border.sandbox.output import ERR, OUT
 from custody.border.sandbox.sandbox import Available, Running, Sandboxes, available
-from custody.border.sandbox.spec import (  # fmt: skip
+from custody.border.sandbox.spec import (
     DISK,
     EXITED,
     LEASE,
@@ -171,9 +171,10 @@ def _make_own(folder: Path) -> None:
 
 def missing(who: str, found: Available) -> Unavailable:
     return Unavailable(
-        f"{who} runs in a sandbox, and {found.reason}", code="robot.sandbox",
+        f"{who} runs in a sandbox, and {found.reason}",
+        code="robot.sandbox",
         hint=f"{found.hint}; or say `sandbox = false` in its label, if it is a program of your own",
-    )  # fmt: skip
+    )
 
 
 def _prefix(mark: str) -> str:

@@ -103,13 +103,18 @@ class Issuer:
     def leave(self, next_: str, now: int) -> tuple[str, Leaving]:
         """Where to send a browser, and what it must bring back."""
         state, nonce, verifier = (secrets.token_urlsafe(32) for _ in range(3))
-        made = Leaving(state, nonce, verifier, next_, now + FLOW_SECONDS)
+        made = Leaving(state=state, nonce=nonce, verifier=verifier, next=next_, until=now + FLOW_SECONDS)
         challenge = base64.urlsafe_b64encode(hashlib.sha256(made.verifier.encode()).digest()).rstrip(b"=").decode()
         asked = {
-            "response_type": "code", "client_id": self.config.client, "redirect_uri": self._back, "state": made.state,
-            "scope": "openid profile email groups", "nonce": made.nonce, "code_challenge": challenge,
+            "response_type": "code",
+            "client_id": self.config.client,
+            "redirect_uri": self._back,
+            "state": made.state,
+            "scope": "openid profile email groups",
+            "nonce": made.nonce,
+            "code_challenge": challenge,
             "code_challenge_method": "S256",
-        }  # fmt: skip
+        }
         return f"{self._endpoint('authorization_endpoint')}?{urlencode(asked)}", made
 
     def arrive(self, code: str, state: str, left: Leaving, now: int) -> Person:
@@ -117,11 +122,16 @@ class Issuer:
         if not code or not hmac.compare_digest(state.encode(), left.state.encode()):
             raise Refused("the issuer's answer belongs to another login", code="login.state", hint="begin again")
         told = self._ask(
-            "POST", self._endpoint("token_endpoint"),
-            data={"grant_type": "authorization_code", "code": code, "redirect_uri": self._back,
-                  "code_verifier": left.verifier},
+            "POST",
+            self._endpoint("token_endpoint"),
+            data={
+                "grant_type": "authorization_code",
+                "code": code,
+                "redirect_uri": self._back,
+                "code_verifier": left.verifier,
+            },
             auth=(self.config.client, self._secret),
-        )  # fmt: skip
+        )
         return self._person(self._claims(str(told.get("id_token", "")), left.nonce, now))
 
     @property
@@ -138,10 +148,14 @@ class Issuer:
             keys = KeySet.import_key_set(dict(self._ask("GET", self._endpoint("jwks_uri"))))  # type: ignore[arg-type]
             claims = dict(jwt.decode(token, keys, algorithms=ALGORITHMS).claims)
             wanted = jwt.JWTClaimsRegistry(
-                now=lambda: now, leeway=SKEW_SECONDS, iss={"essential": True, "value": self.config.issuer},
-                aud={"essential": True, "value": self.config.client}, exp={"essential": True},
-                nonce={"essential": True, "value": nonce}, sub={"essential": True},
-            )  # fmt: skip
+                now=lambda: now,
+                leeway=SKEW_SECONDS,
+                iss={"essential": True, "value": self.config.issuer},
+                aud={"essential": True, "value": self.config.client},
+                exp={"essential": True},
+                nonce={"essential": True, "value": nonce},
+                sub={"essential": True},
+            )
             wanted.validate(claims)
         except (JoseError, ValueError) as error:
             raise Unbelieved(f"the issuer's word cannot be believed: {type(error).__name__}") from error

@@ -22,6 +22,8 @@ def must_be_said_once(request: Request) -> None:
     unknown = [name for name in names if known is not None and name not in known]
     if unknown:
         raise BadInput(
-            f"there is no parameter {unknown[0][:100]!r} here", code="request.unknown", where=unknown[0][:100],
+            f"there is no parameter {unknown[0][:100]!r} here",
+            code="request.unknown",
+            where=unknown[0][:100],
             hint="/api/v1/openapi.json has those that there are",
-        )  # fmt: skip
+        )

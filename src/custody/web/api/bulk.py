@@ -23,16 +23,28 @@ def submit(request: Request, given: BulkSubmission, key: IdempotencyKey = "") ->
     site, caller = site_of(request), caller_of(request)
     where = Filter(**given.filter.model_dump())
     if given.dry_run:
-        found = bulk.dry_run(site.store, site.machines, caller, action_of(given.action), where)
+        found = bulk.dry_run(site.store, site.machines, caller, action_of(given.action), where=where)
         return representations.as_json({"eligible": found.eligible, "others": found.others, "matched": found.matched})
     if given.count is None:
         raise BadInput("say how many it must be", code="bulk.count", where="count", hint="`dry_run` first")
     request_ = submission.request_of(caller, key, "bulk", given.meant())
     before = submission.of_before(site.store, caller, NewJob(bulk.KIND, collection=where.collection), key)
     with submission.plainly():
-        made = bulk.again(before, given.action, where) if before else bulk.submit(
-            site.store, site.machines, caller, given.action, where, given.why, given.count, request_, given.priority
-        )  # fmt: skip
+        made = (
+            bulk.again(before, given.action, where)
+            if before
+            else bulk.submit(
+                site.store,
+                site.machines,
+                caller,
+                given.action,
+                where=where,
+                why=given.why,
+                count=given.count,
+                request=request_,
+                priority=given.priority,
+            )
+        )
     headers = {"Location": f"/api/v1/bulk/{made.id}"} | ({} if made.new else {"Idempotent-Replayed": "true"})
     return representations.as_json({"job": made.id}, 202, headers)
 

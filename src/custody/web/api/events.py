@@ -16,9 +16,14 @@ router = Router(responses=PROBLEM, tags=["events"])
 
 @router.get("/api/v1/events")
 def list_events(
-    request: Request, subject: Text = "", type: Text = "", outcome: Text = "", agent: Text = "", limit: Limit = 50,
+    request: Request,
+    subject: Text = "",
+    type: Text = "",
+    outcome: Text = "",
+    agent: Text = "",
+    limit: Limit = 50,
     before: Before = None,
-) -> Response:  # fmt: skip
+) -> Response:
     """The newest events, of subjects that begin with `subject`."""
     query = {"subject": subject, "type": type, "outcome": outcome, "agent": agent, "limit": str(limit)}
     page = lists.events(site_of(request).store, query | ({"before": str(before)} if before else {}))

@@ -32,16 +32,25 @@ router = Router(responses=PROBLEM, tags=["jobs"])
 
 @router.get("/api/v1/jobs")
 def list_jobs(
-    request: Request, kind: Text = "", state: Text = "", ended: Text = "", lane: Text = "", collection: Text = "",
-    code: Text = "", parent: After = None, limit: Limit = 50, before: Before = None, after: After = None,
-) -> Response:  # fmt: skip
+    request: Request,
+    kind: Text = "",
+    state: Text = "",
+    ended: Text = "",
+    lane: Text = "",
+    collection: Text = "",
+    code: Text = "",
+    parent: After = None,
+    limit: Limit = 50,
+    before: Before = None,
+    after: After = None,
+) -> Response:
     """Jobs, newest first; those of one parent in their own order, by `after`."""
     site, caller = site_of(request), caller_of(request)
-    where = Filter(kind, state, ended, lane, collection, code, parent or 0)
+    where = Filter(kind=kind, state=state, ended=ended, lane=lane, collection=collection, code=code, parent=parent or 0)
     if where.parent:
-        page = lists.children(site.store, caller, where, after or 0, limit)
+        page = lists.children(site.store, caller, where, after or 0, limit=limit)
     else:
-        page = lists.newest_jobs(site.store, site.machines, caller, where, before or lists.NEWEST, limit)
+        page = lists.newest_jobs(site.store, site.machines, caller, where, before=before or lists.NEWEST, limit=limit)
     return representations.as_json({"jobs": page.rows, "next": page.next})
 
 
@@ -52,13 +61,23 @@ def submit(request: Request, given: JobSubmission, key: IdempotencyKey = "") -> 
     if not caller.sees(given.collection):
         raise BadInput("name one of your collections", code="job.collection", where="collection")
     new = NewJob(
-        given.kind, given.payload, key=submission.key_of(caller, given.key, key), priority=given.priority,
-        lane=given.lane, collection=given.collection, delay=given.delay, needs=[Edge(on) for on in given.needs],
-    )  # fmt: skip
+        given.kind,
+        given.payload,
+        key=submission.key_of(caller, given.key, key),
+        priority=given.priority,
+        lane=given.lane,
+        collection=given.collection,
+        delay=given.delay,
+        needs=[Edge(on) for on in given.needs],
+    )
     made = submission.submit(
-        site.store, caller, new, "" if given.key else key,
-        submission.request_of(caller, key, "jobs", given.meant()), lambda: site.must_be_open(given.kind),
-    )  # fmt: skip
+        site.store,
+        caller,
+        new,
+        "" if given.key else key,
+        request=submission.request_of(caller, key, "jobs", given.meant()),
+        must_be_open=lambda: site.must_be_open(given.kind),
+    )
     site.glance.forget()
     headers = {"Location": f"/api/v1/jobs/{made.id}"} | ({} if made.new else {"Idempotent-Replayed": "true"})
     return representations.as_json({"job": made.id}, 201, headers)
@@ -105,7 +124,7 @@ def act(request: Request, job: Number, action: str, given: Move) -> Response:
     found = get(request, job)
     operator = site.operator(caller)
     acting.must_be_meant(operator, chosen, found.id, given.force)
-    acting.act(operator, chosen.name, found.id, given.why, given.priority)
+    acting.act(operator, chosen.name, found.id, given.why, priority=given.priority)
     site.glance.forget()
     now = None if chosen.name == "delete" else site.store.queue.get(found.id)
     return representations.as_json({"job": now, "said": f"job {job} {chosen.told}"})

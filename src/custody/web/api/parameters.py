@@ -35,18 +35,26 @@ Text = Annotated[str, Query(max_length=500)]
 IdempotencyKey = Annotated[
     str,
     Header(
-        alias="Idempotency-Key", min_length=1, max_length=200,
+        alias="Idempotency-Key",
+        min_length=1,
+        max_length=200,
         description="the same request with it again is answered as the first was, another is refused",
     ),
-]  # fmt: skip
+]
 
 PROBLEM: dict[int | str, dict[str, Any]] = {
     status: {"description": text, "content": {"application/problem+json": {}}}
     for status, text in {
-        400: "cannot be read", 401: "no valid token", 403: "not the caller's to do", 404: "not there",
-        409: "refused as things stand", 413: "too large", 422: "does not fit", 503: "not available just now",
+        400: "cannot be read",
+        401: "no valid token",
+        403: "not the caller's to do",
+        404: "not there",
+        409: "refused as things stand",
+        413: "too large",
+        422: "does not fit",
+        503: "not available just now",
     }.items()
-}  # fmt: skip
+}
 """What every operation may answer instead."""
 
 

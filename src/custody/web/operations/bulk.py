@@ -78,9 +78,16 @@ def _matching(tx: Tx, machines: Machines, caller: Caller, where: Filter) -> tupl
 
 
 def submit(
-    store: Store, machines: Machines, caller: Caller, name: str, where: Filter, why: str, count: int,
-    request: Asked | None = None, priority: int = 50,
-) -> SubmittedJob:  # fmt: skip
+    store: Store,
+    machines: Machines,
+    caller: Caller,
+    name: str,
+    where: Filter,
+    why: str,
+    count: int,
+    request: Asked | None = None,
+    priority: int = 50,
+) -> SubmittedJob:
     """Begin one; refused when it would touch another number of jobs than was agreed to. The same request again is
     answered as it was: what it has done meanwhile is another number by now."""
     action = action_of(name)
@@ -94,17 +101,23 @@ def submit(
         raise BadInput("this would be everything there is", code="bulk.filter", hint="name a kind, a state or a cause")
     if action.needs_why and not why.strip():
         raise BadInput("say why, for the history", code="action.why", where="why")
-    found = dry_run(store, machines, caller, action, where)
+    found = dry_run(store, machines, caller, action, where=where)
     if found.eligible != count:
         raise Refused(
-            f"it would now be {found.eligible} jobs, not {count}", code="bulk.count", hint="look again, then repeat it",
+            f"it would now be {found.eligible} jobs, not {count}",
+            code="bulk.count",
+            hint="look again, then repeat it",
             eligible=found.eligible,
-        )  # fmt: skip
+        )
     payload: dict[str, Any] = {
-        "action": name, "filter": _said(where), "why": why.strip()[:2000],
-        "last": found.last, "total": found.matched, "eligible": found.eligible,
+        "action": name,
+        "filter": _said(where),
+        "why": why.strip()[:2000],
+        "last": found.last,
+        "total": found.matched,
+        "eligible": found.eligible,
         "priority": priority,
-    }  # fmt: skip
+    }
     key = request.key if request else None
     job = BULK_MAKER.checked(NewJob(KIND, payload, key=key, priority=5, collection=where.collection))
     return store.queue.submit_once(job, caller.acting, request, MAKERS.is_free)
@@ -114,9 +127,10 @@ def again(earlier: Job, name: str, where: Filter) -> SubmittedJob:
     """What a key already stands for, if it was asked for the same."""
     if (earlier.payload.get("action"), earlier.payload.get("filter")) != (name, _said(where)):
         raise KeyConflict(
-            "this key was used before, for another request", where="Idempotency-Key",
+            "this key was used before, for another request",
+            where="Idempotency-Key",
             hint="a new request needs a new key",
-        )  # fmt: skip
+        )
     return Submitted(earlier.id, False)
 
 

@@ -24,14 +24,22 @@ def _somebody_asked(store: Any, job: Job) -> str:
 
 
 BULK_MAKER: Final = Maker(
-    kind="bulk", verify=_somebody_asked, instead="POST /api/v1/bulk, or /bulk/new on the dashboard",
+    kind="bulk",
+    verify=_somebody_asked,
+    instead="POST /api/v1/bulk, or /bulk/new on the dashboard",
     shape=record(
-        action=text(40, 1), why=text(2000), last=whole(), total=whole(), eligible=whole(), priority=whole(0, 99),
+        action=text(40, 1),
+        why=text(2000),
+        last=whole(),
+        total=whole(),
+        eligible=whole(),
+        priority=whole(0, 99),
         filter=record(
             kind=_WORD, state=_WORD, ended=_WORD, lane=_WORD, collection=_WORD, code=_WORD, parent=Optional(whole())
-        ), who=Optional(text(500)),  # in those of an earlier version; never read
+        ),
+        who=Optional(text(500)),  # in those of an earlier version; never read
     ),
-)  # fmt: skip
+)
 VERIFY_MAKER: Final = Maker(
     kind="history/verify",
     shape=record(name=Optional(text(100))),

@@ -68,7 +68,7 @@ def submit(
             store.confirm()
             made: SubmittedJob = Submitted(number, False)
         else:
-            made = _made(store, caller, new, header, request, must_be_open)
+            made = _made(store, caller, new, header, request=request, must_be_open=must_be_open)
     except KeyConflict as conflict:
         if conflict.where == HEADER or isinstance(new.key, OwnKey):
             raise used_before() from None

@@ -46,7 +46,7 @@ def ask(store: Store, machines: Machines, caller: Caller) -> int:
 
 def runs(store: Store, machines: Machines, caller: Caller) -> Sequence[Job]:
     """The newest first."""
-    return lists.newest_jobs(store, machines, caller, Filter(kind=KIND), lists.NEWEST, SHOWN).rows
+    return lists.newest_jobs(store, machines, caller, Filter(kind=KIND), before=lists.NEWEST, limit=SHOWN).rows
 
 
 def kinds(store: Store, keeping: Sealer) -> Sequence[Kind]:
@@ -85,8 +85,14 @@ def _told(work: Work, rows: Iterator[tuple[Leaf | None, Event | None]]) -> Itera
 
 def result(report: Report) -> dict[str, Any]:
     return {
-        "sound": report.sound, "events": report.events, "unsealed": report.unsealed, "blocks": report.blocks,
-        "seen": report.events, "witnessed": report.witnessed, "limits": report.limits,
+        "sound": report.sound,
+        "events": report.events,
+        "unsealed": report.unsealed,
+        "blocks": report.blocks,
+        "seen": report.events,
+        "witnessed": report.witnessed,
+        "limits": report.limits,
         "faults": [{"where": fault.where, "what": fault.message} for fault in report.faults[:MOST_FAULTS]],
-        "count": len(report.faults), "erased": len(report.erased),
-    }  # fmt: skip
+        "count": len(report.faults),
+        "erased": len(report.erased),
+    }

@@ -21,22 +21,26 @@ from custody.web.site import caller_of, site_of
 
 router = Router()
 COLUMNS = {
-    "job": lambda job: job.id, "action": lambda job: job.payload.get("action"),
-    "filter": lambda job: job.payload.get("filter"), "who": lambda job: job.payload.get("who"),
-    "why": lambda job: job.payload.get("why"), "state": lambda job: job.state,
-    "done": lambda job: job.facts.get("done", 0), "refused": lambda job: job.facts.get("refused", 0),
-}  # fmt: skip
+    "job": lambda job: job.id,
+    "action": lambda job: job.payload.get("action"),
+    "filter": lambda job: job.payload.get("filter"),
+    "who": lambda job: job.payload.get("who"),
+    "why": lambda job: job.payload.get("why"),
+    "state": lambda job: job.state,
+    "done": lambda job: job.facts.get("done", 0),
+    "refused": lambda job: job.facts.get("refused", 0),
+}
 
 
 def read_list(asked: Asked) -> View:
     site, query = asked.site, asked.query
     where = Filter(kind=bulk.KIND)
-    page = lists.jobs(site.store, site.machines, asked.caller, where, query)
+    page = lists.jobs(site.store, site.machines, asked.caller, where, query=query)
     values = {
         "jobs": page.rows,
         "next_address": formatting.address("/bulk", {**query, "before": page.next}) if page.next else "",
         "first_address": formatting.address("/bulk", {**query, "before": ""}) if query.get("before") else "",
-    }  # fmt: skip
+    }
     return View("Bulk actions", values, {"bulk": page.rows, "next": page.next}, lambda: page.rows)
 
 
@@ -45,11 +49,15 @@ def read_new(asked: Asked) -> View:
     site, query = asked.site, asked.query
     where = lists.filter_of(query)
     action = acting.action_of(query.get("action", "resume"))
-    found = bulk.dry_run(site.store, site.machines, asked.caller, action, where) if where != Filter() else None
+    found = bulk.dry_run(site.store, site.machines, asked.caller, action, where=where) if where != Filter() else None
     values = {
-        "where": lists.as_query(where), "action": action, "actions": acting.ACTIONS, "found": found, "live": False,
+        "where": lists.as_query(where),
+        "action": action,
+        "actions": acting.ACTIONS,
+        "found": found,
+        "live": False,
         "list_address": formatting.address("/jobs", lists.as_query(where)),
-    }  # fmt: skip
+    }
     data: dict[str, Any] = {"action": action.name, "filter": lists.as_query(where)}
     if found:
         data |= {"eligible": found.eligible, "others": found.others, "matched": found.matched}
@@ -66,7 +74,7 @@ def read_one(asked: Asked) -> View:
     return View(f"Bulk action {job.id}", values, {"job": job})
 
 
-show(router, "/bulk", "bulks.html", read_list, COLUMNS)
+show(router, "/bulk", "bulks.html", read_list, columns=COLUMNS)
 show(router, "/bulk/new", "new_bulk.html", read_new)
 show(router, "/bulk/{job:int}", "bulk.html", read_one)
 
@@ -77,7 +85,13 @@ def submit(request: Request) -> Response:
     count = whole_number(form, "count", -1)
     priority = whole_number(form, "priority", 50, 99)
     job = bulk.submit(
-        site.store, site.machines, caller, form.get("action", ""), lists.filter_of(form), form.get("why", ""), count,
+        site.store,
+        site.machines,
+        caller,
+        form.get("action", ""),
+        where=lists.filter_of(form),
+        why=form.get("why", ""),
+        count=count,
         priority=priority,
-    )  # fmt: skip
+    )
     return back(request, f"/bulk/{job.id}", f"{count} jobs: begun. You may leave this page.")

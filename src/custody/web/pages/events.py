@@ -25,10 +25,11 @@ def read(asked: Asked) -> View:
     site, query = asked.site, asked.query
     page = lists.events(site.store, query)
     values = {
-        "events": page.rows, "outcomes": OUTCOMES,
+        "events": page.rows,
+        "outcomes": OUTCOMES,
         "next_address": formatting.address("/events", {**query, "before": page.next}) if page.next else "",
         "first_address": formatting.address("/events", {**query, "before": ""}) if query.get("before") else "",
-    }  # fmt: skip
+    }
 
     def every() -> object:
         return lists.every(lambda q: lists.events(site.store, q), query, "before")
@@ -36,4 +37,4 @@ def read(asked: Asked) -> View:
     return View("History", values, {"events": page.rows, "next": page.next}, every)  # type: ignore[arg-type]
 
 
-show(router, "/events", "events.html", read, COLUMNS)
+show(router, "/events", "events.html", read, columns=COLUMNS)

@@ -30,10 +30,13 @@ router = Router()
 SHOWN = 30
 MOST_UNSEALED = 100
 COLUMNS = {
-    "block": lambda block: block.number, "events": lambda block: block.count, "in all": lambda block: block.total,
-    "sealed": lambda block: formatting.iso(block.at), "root": lambda block: block.root.hex(),
+    "block": lambda block: block.number,
+    "events": lambda block: block.count,
+    "in all": lambda block: block.total,
+    "sealed": lambda block: formatting.iso(block.at),
+    "root": lambda block: block.root.hex(),
     "previous": lambda block: block.previous.hex(),
-}  # fmt: skip
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +59,11 @@ def read(asked: Asked) -> View:
     keeping = site.options.keeping
     witnesses = [_witness(site, path, last) for path in keeping.witnesses]
     values = {
-        "last": last, "blocks": blocks, "runs": runs, "unsealed": unsealed, "most": MOST_UNSEALED,
+        "last": last,
+        "blocks": blocks,
+        "runs": runs,
+        "unsealed": unsealed,
+        "most": MOST_UNSEALED,
         "keys": [str(key) for key in keeping.keys],
         "witnesses": witnesses,
         "reasons": [] if not runs or runs[0].ended else store.queue.why(runs[0].id),
@@ -64,11 +71,14 @@ def read(asked: Asked) -> View:
         if blocks and blocks[-1].number > 1
         else "",
         "first_address": "/history" if asked.query.get("before") else "",
-    }  # fmt: skip
+    }
     data = {
-        "head": str(last.head) if last else "", "unsealed": unsealed, "verifications": runs,
-        "blocks": [block.header for block in blocks], "witnesses": [_plain(each) for each in witnesses],
-    }  # fmt: skip
+        "head": str(last.head) if last else "",
+        "unsealed": unsealed,
+        "verifications": runs,
+        "blocks": [block.header for block in blocks],
+        "witnesses": [_plain(each) for each in witnesses],
+    }
     return View("Sealed history", values, data, lambda: map(block_from, store.ledger.blocks()))
 
 
@@ -106,10 +116,12 @@ def read_block(asked: Asked) -> View:
     following = leaves[SHOWN][0].position if len(leaves) > SHOWN else 0
     here = f"/history/blocks/{number}"
     values = {
-        "block": block, "leaves": leaves[:SHOWN], "head": str(block.head),
+        "block": block,
+        "leaves": leaves[:SHOWN],
+        "head": str(block.head),
         "next_address": formatting.address(here, {"after": str(following)}) if following else "",
         "first_address": here if after else "",
-    }  # fmt: skip
+    }
     data = {
         "block": block.header,
         "head": str(block.head),
@@ -140,7 +152,7 @@ def _event(store: Store, subject: str, seq: int) -> Event:
     return events[0]
 
 
-show(router, "/history", "history.html", read, COLUMNS)
+show(router, "/history", "history.html", read, columns=COLUMNS)
 show(router, "/history/blocks/{number:int}", "block.html", read_block)
 show(router, "/history/proof", "proof.html", read_proof)
 

@@ -15,9 +15,12 @@ from custody.web.request_bodies import Router
 
 router = Router()
 COLUMNS = {
-    "scope": lambda hold: hold.scope, "name": lambda hold: hold.name, "by": lambda hold: hold.who,
-    "why": lambda hold: hold.why, "since": lambda hold: formatting.iso(hold.since),
-}  # fmt: skip
+    "scope": lambda hold: hold.scope,
+    "name": lambda hold: hold.name,
+    "by": lambda hold: hold.who,
+    "why": lambda hold: hold.why,
+    "since": lambda hold: formatting.iso(hold.since),
+}
 
 
 def read(asked: Asked) -> View:
@@ -25,7 +28,7 @@ def read(asked: Asked) -> View:
     return View("Holds", {"holds": holds, "scopes": (*SCOPES, *OURS)}, {"holds": holds}, lambda: holds)
 
 
-show(router, "/holds", "holds.html", read, COLUMNS)
+show(router, "/holds", "holds.html", read, columns=COLUMNS)
 
 
 @router.post("/holds", include_in_schema=False, response_model=None)

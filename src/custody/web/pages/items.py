@@ -11,10 +11,12 @@ from custody.web.request_bodies import Router
 
 router = Router()
 COLUMNS = {
-    "item": lambda item: item.id, "title": lambda item: item.detail.get("title", ""),
-    "types": lambda item: " ".join(sorted(item.types)), "collection": lambda item: item.collection,
+    "item": lambda item: item.id,
+    "title": lambda item: item.detail.get("title", ""),
+    "types": lambda item: " ".join(sorted(item.types)),
+    "collection": lambda item: item.collection,
     "events": lambda item: item.seq,
-}  # fmt: skip
+}
 
 
 def read_list(asked: Asked) -> View:
@@ -24,7 +26,7 @@ def read_list(asked: Asked) -> View:
         "items": page.rows,
         "next_address": formatting.address("/items", {**query, "after": page.next}) if page.next else "",
         "first_address": formatting.address("/items", {**query, "after": ""}) if query.get("after") else "",
-    }  # fmt: skip
+    }
 
     def every() -> object:
         return lists.every(lambda q: lists.items(site.store, asked.caller, q), query, "after")
@@ -48,13 +50,18 @@ def read_one(asked: Asked) -> View:
     title = str(item.detail.get("title") or item.id)
     chapters = item_history.chapters(site.store, asked.caller, item.id, events)
     values = {
-        "item": item, "events": item_history.merged(chapters), "chapters": chapters,
+        "item": item,
+        "events": item_history.merged(chapters),
+        "chapters": chapters,
         "files": job_files.stored(item, site.options.roots),
-        "latest": latest, "recorded": recorded, "versions": versions, "names": names,
-    }  # fmt: skip
+        "latest": latest,
+        "recorded": recorded,
+        "versions": versions,
+        "names": names,
+    }
     data = {"item": item, "events": events, "versions": versions, "local_ids": names}
     return View(title, values, data | {"chapters": [{"subject": c.subject, "title": c.title} for c in chapters]})
 
 
-show(router, "/items", "items.html", read_list, COLUMNS)
+show(router, "/items", "items.html", read_list, columns=COLUMNS)
 show(router, "/items/{item:path}", "item.html", read_one)

@@ -25,12 +25,20 @@ from custody.web.site import caller_of, site_of
 
 router = Router()
 COLUMNS = {
-    "job": lambda job: job.id, "kind": lambda job: job.kind, "name": formatting.name, "state": lambda job: job.state,
-    "ended": lambda job: job.ended, "code": lambda job: job.code, "collection": lambda job: job.collection,
-    "priority": lambda job: job.priority, "attempts": lambda job: job.attempts, "parent": lambda job: job.parent,
-    "key": lambda job: job.key, "created": lambda job: formatting.iso(job.created),
+    "job": lambda job: job.id,
+    "kind": lambda job: job.kind,
+    "name": formatting.name,
+    "state": lambda job: job.state,
+    "ended": lambda job: job.ended,
+    "code": lambda job: job.code,
+    "collection": lambda job: job.collection,
+    "priority": lambda job: job.priority,
+    "attempts": lambda job: job.attempts,
+    "parent": lambda job: job.parent,
+    "key": lambda job: job.key,
+    "created": lambda job: formatting.iso(job.created),
     "changed": lambda job: formatting.iso(job.changed),
-}  # fmt: skip
+}
 TABS: tuple[tuple[str, dict[str, str]], ...] = (
     # title, filter
     ("All", {}),
@@ -48,27 +56,33 @@ PARTS = (
     ("raw", "Raw", "/raw"),
 )
 FAILURE_COLUMNS = {
-    "kind": lambda group: group.kind, "state": lambda group: group.state, "code": lambda group: group.code,
-    "count": lambda group: group.count, "newest": lambda group: formatting.iso(group.at),
-}  # fmt: skip
+    "kind": lambda group: group.kind,
+    "state": lambda group: group.state,
+    "code": lambda group: group.code,
+    "count": lambda group: group.count,
+    "newest": lambda group: formatting.iso(group.at),
+}
 
 
 def read_list(asked: Asked) -> View:
     site, query = asked.site, asked.query
     where = lists.filter_of(query)
-    page = lists.jobs(site.store, site.machines, asked.caller, where, query)
+    page = lists.jobs(site.store, site.machines, asked.caller, where, query=query)
     cursor = "after" if where.parent else "before"
     values = {
-        "jobs": page.rows, "where": lists.as_query(where), "tabs": TABS, "actions": acting.ACTIONS,
+        "jobs": page.rows,
+        "where": lists.as_query(where),
+        "tabs": TABS,
+        "actions": acting.ACTIONS,
         "next_address": formatting.address("/jobs", {**query, cursor: page.next}) if page.next else "",
         "first_address": formatting.address("/jobs", {**query, cursor: ""}) if query.get(cursor) else "",
         "states": sorted({state for _, state in site.glance.counts()}) if asked.caller.sees_all else [],
         "kinds": sorted({kind for kind, _ in site.glance.counts()}) if asked.caller.sees_all else [],
-    }  # fmt: skip
+    }
 
     def every() -> object:
         return lists.every(
-            lambda q: lists.jobs(site.store, site.machines, asked.caller, where, q), {**query, cursor: ""}, cursor
+            lambda q: lists.jobs(site.store, site.machines, asked.caller, where, query=q), {**query, cursor: ""}, cursor
         )
 
     return View("Jobs", values, {"jobs": page.rows, "next": page.next}, every)  # type: ignore[arg-type]
@@ -85,11 +99,17 @@ def read_one(asked: Asked) -> View:
     edges = _seen(asked, site.store.db.read(lambda tx: tx.run("edges_from", id=job.id)))
     following = _seen(asked, site.store.db.read(lambda tx: tx.run("edges_to", id=job.id, limit=FOLLOWERS)))
     values = _common(asked, job, "timeline") | {
-        "events": events, "reasons": reasons, "lanes": lanes(events, now, job.ended is not None),
-        "actions": acting.possible(job, site.machines.of(job.kind)), "edges": edges, "following": following,
-        "is_batch": job.kind == BATCH_KIND, "gone": False, "number": job.id,
+        "events": events,
+        "reasons": reasons,
+        "lanes": lanes(events, now, job.ended is not None),
+        "actions": acting.possible(job, site.machines.of(job.kind)),
+        "edges": edges,
+        "following": following,
+        "is_batch": job.kind == BATCH_KIND,
+        "gone": False,
+        "number": job.id,
         "failure": events[-1].detail.get("reason", "") if job.ended == "failed" and events else "",
-    }  # fmt: skip
+    }
     data = {"job": job, "events": events, "why": reasons}
     mark = {"failed": "✕ ", "done": "✓ ", "held": "❚❚ "}.get(formatting.look(job, now), "")
     return View(f"{mark}{formatting.name(job)} · job {formatting.shown(job.id)}", values, data)
@@ -118,10 +138,14 @@ def read_log(asked: Asked) -> View:
     here = f"/jobs/{job.id}/log"
     running = any(each.running and each.number == number for each in tries)
     values = _common(asked, job, "log") | {
-        "attempts": tries, "attempt": number, "shown": shown, "find": find, "running": running,
+        "attempts": tries,
+        "attempt": number,
+        "shown": shown,
+        "find": find,
+        "running": running,
         "next_address": formatting.address(here, {**query, "from": str(shown.more)}) if shown and shown.more else "",
         "first_address": formatting.address(here, {**query, "from": ""}) if first > 1 else "",
-    }  # fmt: skip
+    }
     return View(
         f"Log of {formatting.name(job)} · job {formatting.shown(job.id)}", values, {"attempts": tries, "log": shown}
     )
@@ -169,10 +193,20 @@ def _deleted(asked: Asked, number: int) -> View:
     if not events:
         raise NotFound(f"there is no job {number}", code="job.unknown", hint="`custody job list` shows what there is")
     values = {
-        "job": None, "tab": "", "tabs": (), "events": events, "reasons": [],
-        "lanes": lanes(events, events[-1].at, True), "actions": [],
-        "edges": [], "following": [], "is_batch": False, "gone": True, "number": number, "failure": "",
-    }  # fmt: skip
+        "job": None,
+        "tab": "",
+        "tabs": (),
+        "events": events,
+        "reasons": [],
+        "lanes": lanes(events, events[-1].at, True),
+        "actions": [],
+        "edges": [],
+        "following": [],
+        "is_batch": False,
+        "gone": True,
+        "number": number,
+        "failure": "",
+    }
     return View(f"Job {number}, deleted", values, {"job": None, "events": events})
 
 
@@ -182,8 +216,8 @@ def read_failures(asked: Asked) -> View:
     return View("Failures by cause", values, {"failures": groups}, lambda: groups)
 
 
-show(router, "/failures", "failures.html", read_failures, FAILURE_COLUMNS)
-show(router, "/jobs", "jobs.html", read_list, COLUMNS)
+show(router, "/failures", "failures.html", read_failures, columns=FAILURE_COLUMNS)
+show(router, "/jobs", "jobs.html", read_list, columns=COLUMNS)
 show(router, "/jobs/{job:int}", "job.html", read_one)
 show(router, "/jobs/{job:int}/log", "job_log.html", read_log)
 show(router, "/jobs/{job:int}/files", "job_files.html", read_files)
@@ -214,5 +248,5 @@ def act(request: Request, job: int, action: str) -> Response:
     site, caller, form = site_of(request), caller_of(request), form_of(request)
     found: Job = caller.must_see(site.store.queue.get(job))
     priority = whole_number(form, "priority", 50, 99)
-    done = acting.act(site.operator(caller), action, found.id, form.get("why", ""), priority)
+    done = acting.act(site.operator(caller), action, found.id, form.get("why", ""), priority=priority)
     return back(request, "/jobs" if done.name == "delete" else f"/jobs/{job}", f"Job {job} {done.told}.")

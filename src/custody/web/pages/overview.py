@@ -73,7 +73,9 @@ def _brief(site: Site, section: Section) -> str:
 
 def _newest(asked: Asked, kind: str) -> Sequence[Job]:
     site = asked.site
-    return lists.newest_jobs(site.store, site.machines, asked.caller, Filter(kind=kind), lists.NEWEST, 8).rows
+    return lists.newest_jobs(
+        site.store, site.machines, asked.caller, Filter(kind=kind), before=lists.NEWEST, limit=8
+    ).rows
 
 
 def _group(site: Site, job: Job) -> tuple[Job, Sequence[views.Part], str]:
@@ -94,27 +96,27 @@ def needs_you(site: Site) -> list[Need]:
                 found.append(_late(station))
         if line.total and not any(station.workers for station in line.stations):
             text = f"{formatting.many(line.total, 'job')} on the line {line.line.title} and no worker has been seen"
-            found.append(Need("waiting", "No worker", text, "/workers", 0))
+            found.append(Need(look="waiting", title="No worker", text=text, link="/workers", since=0))
     return found
 
 
 def _late(now: StationNow) -> Need:
     text = f"{formatting.many(now.waiting, 'job')} could have been claimed there, one of them long ago"
     link = formatting.address("/jobs", {"kind": now.kind, "state": now.station.state})
-    return Need("waiting", f"{now.station.title} is late", text, link, now.oldest or 0)
+    return Need(look="waiting", title=f"{now.station.title} is late", text=text, link=link, since=now.oldest or 0)
 
 
 def _failed(group: Failures) -> Need:
     filters = {"kind": group.kind, "ended": "failed", "code": group.code or ""}
     title = f"{formatting.number(group.count)} × {group.code or 'without a code'}"
     return Need(
-        "failed",
-        title,
-        f"{group.kind}, {group.state}",
-        formatting.address("/jobs", filters),
-        group.at,
-        "Resume them…" if group.state == "failed" else "",
-        formatting.address("/bulk/new", {**filters, "action": "resume"}),
+        look="failed",
+        title=title,
+        text=f"{group.kind}, {group.state}",
+        link=formatting.address("/jobs", filters),
+        since=group.at,
+        do="Resume them…" if group.state == "failed" else "",
+        at=formatting.address("/bulk/new", {**filters, "action": "resume"}),
     )
 
 
@@ -129,7 +131,11 @@ def _went_back(event: Event) -> Need:
     else:
         text = f"{formatting.many(missing, 'acknowledged move')} unknown to the server that took over"
     return Need(
-        "failed", "History went back", text, formatting.address("/events", {"subject": event.subject}), event.at
+        look="failed",
+        title="History went back",
+        text=text,
+        link=formatting.address("/events", {"subject": event.subject}),
+        since=event.at,
     )
 
 
@@ -140,9 +146,14 @@ def _held(hold: HeldBy, site: Site) -> Need:
         counts = site.glance.counts()
         waiting = " · some jobs wait" if any(state == "held" for _, state in counts) else ""
     return Need(
-        "held", f"{hold.scope} {hold.name} is held", f"by {hold.who}: {hold.why}{waiting}",
-        formatting.address("/jobs", filters), hold.since, "Lift it…", "/holds",
-    )  # fmt: skip
+        look="held",
+        title=f"{hold.scope} {hold.name} is held",
+        text=f"by {hold.who}: {hold.why}{waiting}",
+        link=formatting.address("/jobs", filters),
+        since=hold.since,
+        do="Lift it…",
+        at="/holds",
+    )
 
 
 show(router, "/", "overview.html", read)

@@ -6,6 +6,18 @@ from custody.web.pages import bulk, events, history, holds, items, jobs, overvie
 ROUTERS = tuple(
     module.router
     for module in (
-        overview, session, deposit, batches, jobs, bulk, items, holds, workers, schedules, events, history, search,
+        overview,
+        session,
+        deposit,
+        batches,
+        jobs,
+        bulk,
+        items,
+        holds,
+        workers,
+        schedules,
+        events,
+        history,
+        search,
     )
-)  # fmt: skip
+)

@@ -13,9 +13,13 @@ from custody.web.site import caller_of, site_of
 
 router = Router()
 COLUMNS = {
-    "schedule": lambda row: row.name, "when": lambda row: row.spec, "zone": lambda row: row.zone,
-    "kind": lambda row: row.kind, "paused": lambda row: row.paused, "next": lambda row: formatting.iso(row.next_slot),
-}  # fmt: skip
+    "schedule": lambda row: row.name,
+    "when": lambda row: row.spec,
+    "zone": lambda row: row.zone,
+    "kind": lambda row: row.kind,
+    "paused": lambda row: row.paused,
+    "next": lambda row: formatting.iso(row.next_slot),
+}
 
 
 def read_list(asked: Asked) -> View:
@@ -31,7 +35,7 @@ def read_one(asked: Asked) -> View:
     return View(f"Schedule {name}", values, {"schedule": schedule, "slots": slots, "events": events})
 
 
-show(router, "/schedules", "schedules.html", read_list, COLUMNS)
+show(router, "/schedules", "schedules.html", read_list, columns=COLUMNS)
 show(router, "/schedules/{name:path}", "schedule.html", read_one)
 
 

@@ -8,9 +8,11 @@ from custody.web.request_bodies import Router
 
 router = Router()
 COLUMNS = {
-    "sort": lambda found: found.sort, "id": lambda found: found.id, "title": lambda found: found.title,
+    "sort": lambda found: found.sort,
+    "id": lambda found: found.id,
+    "title": lambda found: found.title,
     "by": lambda found: found.how,
-}  # fmt: skip
+}
 
 
 def read(asked: Asked) -> View:
@@ -19,4 +21,4 @@ def read(asked: Asked) -> View:
     return View("Search", {"found": found, "text": text, "live": False}, {"found": found}, lambda: found)
 
 
-show(router, "/search", "search.html", read, COLUMNS)
+show(router, "/search", "search.html", read, columns=COLUMNS)

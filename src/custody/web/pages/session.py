@@ -47,9 +47,14 @@ def login(request: Request) -> Response:
 
 def _with_session(site: Site, response: Response, session: str) -> Response:
     response.set_cookie(
-        COOKIE, session, max_age=SESSION_SECONDS, httponly=True, samesite="strict", secure=site.options.secure_cookie,
+        COOKIE,
+        session,
+        max_age=SESSION_SECONDS,
+        httponly=True,
+        samesite="strict",
+        secure=site.options.secure_cookie,
         path="/",
-    )  # fmt: skip
+    )
     return response
 
 
@@ -61,9 +66,14 @@ def leave(request: Request) -> Response:
     response = RedirectResponse(address, 303)
     # lax, not strict: the browser comes back from another site
     response.set_cookie(
-        LEFT, left.signed(site.options.secret), max_age=FLOW_SECONDS, httponly=True, samesite="lax",
-        secure=site.options.secure_cookie, path=BACK,
-    )  # fmt: skip
+        LEFT,
+        left.signed(site.options.secret),
+        max_age=FLOW_SECONDS,
+        httponly=True,
+        samesite="lax",
+        secure=site.options.secure_cookie,
+        path=BACK,
+    )
     return response
 
 

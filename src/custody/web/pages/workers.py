@@ -15,10 +15,14 @@ from custody.web.site import caller_of, site_of
 
 router = Router()
 COLUMNS = {
-    "worker": lambda worker: worker.id, "host": lambda worker: worker.host, "pid": lambda worker: worker.pid,
-    "place": lambda worker: worker.place, "serves": lambda worker: serves(worker.serves),
-    "started": lambda worker: formatting.iso(worker.started), "seen": lambda worker: formatting.iso(worker.seen),
-}  # fmt: skip
+    "worker": lambda worker: worker.id,
+    "host": lambda worker: worker.host,
+    "pid": lambda worker: worker.pid,
+    "place": lambda worker: worker.place,
+    "serves": lambda worker: serves(worker.serves),
+    "started": lambda worker: formatting.iso(worker.started),
+    "seen": lambda worker: formatting.iso(worker.seen),
+}
 
 
 def serves(prefixes: str) -> str:
@@ -37,13 +41,16 @@ def read(asked: Asked) -> View:
     by_holder = {worker.id: [job for job in jobs if job.holder == worker.id] for worker in workers}
     silent = [job for job in jobs if job.holder not in by_holder]
     values = {
-        "workers": [(worker, serves(worker.serves), by_holder[worker.id]) for worker in workers], "leases": leases,
-        "jobs": jobs, "silent": silent, "may_break": asked.caller.where("lease:break") is None,
-    }  # fmt: skip
+        "workers": [(worker, serves(worker.serves), by_holder[worker.id]) for worker in workers],
+        "leases": leases,
+        "jobs": jobs,
+        "silent": silent,
+        "may_break": asked.caller.where("lease:break") is None,
+    }
     return View("Workers", values, {"workers": workers, "leases": leases, "jobs": jobs}, lambda: workers)
 
 
-show(router, "/workers", "workers.html", read, COLUMNS)
+show(router, "/workers", "workers.html", read, columns=COLUMNS)
 
 
 @router.post("/leases/break", include_in_schema=False, response_model=None)

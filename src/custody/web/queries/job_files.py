@@ -70,9 +70,10 @@ def read(shop: Runner | None, job: Job, attempt: int) -> bytes:
     live = _live(shop, job) if attempt == max(kept, default=0) + 1 else None
     if live is None:
         raise NotFound(
-            f"attempt {attempt} of job {job.id} left no log here", code="log.unknown",
+            f"attempt {attempt} of job {job.id} left no log here",
+            code="log.unknown",
             hint="another machine may have it: its worker keeps what it ran",
-        )  # fmt: skip
+        )
     return live
 
 
@@ -91,7 +92,11 @@ def lines(data: bytes, first: int, find: str) -> Lines:
     matching = [(number, line) for number, line in enumerate(text, start=1) if wanted in line.casefold()]
     shown = [row for row in matching if row[0] >= first][: PAGE + 1]
     return Lines(
-        shown[:PAGE], len(text), len(matching) if wanted else 0, first, shown[PAGE][0] if len(shown) > PAGE else None
+        rows=shown[:PAGE],
+        total=len(text),
+        matched=len(matching) if wanted else 0,
+        first=first,
+        more=shown[PAGE][0] if len(shown) > PAGE else None,
     )
 
 

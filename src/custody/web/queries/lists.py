@@ -65,13 +65,13 @@ def jobs(store: Store, machines: Machines, caller: Caller, where: Filter, query:
     limit = limit_of(query)
     if where.parent:
         after = whole_number(query, "after", 0)
-        return children(store, caller, where, after, limit)
+        return children(store, caller, where, after, limit=limit)
     before = whole_number(query, "before", NEWEST)
-    return newest_jobs(store, machines, caller, where, before, limit)
+    return newest_jobs(store, machines, caller, where, before=before, limit=limit)
 
 
 def newest_jobs(store: Store, machines: Machines, caller: Caller, where: Filter, before: int, limit: int) -> Page[Job]:
-    first = _elsewhere(store, caller, where, before, limit)
+    first = _elsewhere(store, caller, where, before, limit=limit)
     left = limit - len(first)
     if left <= 0:  # what is in the database comes after them
         return Page(first[:limit], str(first[limit - 1].id))
@@ -80,7 +80,7 @@ def newest_jobs(store: Store, machines: Machines, caller: Caller, where: Filter,
         walks, exact = _ways(tx, machines, caller, where)
         exact = exact and caller.looks_in == caller.seen
         keys, end = merged(tx, walks, before, left, exact=exact, newest_first=True, fits=job_fits(caller, where))
-        rows = [*first, *these(tx, "web_jobs_these", keys, job_from, _id)]
+        rows = [*first, *these(tx, "web_jobs_these", keys, job_from, key_of=_id)]
         return Page(rows, "" if end is None else str(end))
 
     return store.db.read(look)
@@ -98,11 +98,18 @@ def job_fits(caller: Caller, where: Filter) -> dict[str, Any]:
     """The whole filter, as the statements take it; empty matches everything."""
     prefix = where.kind[:-1] if where.kind.endswith("*") else ""
     return {
-        "scope": caller.scope, "own": f"{caller.identity}/", "own_scope": caller.own_scope,
-        "collection": where.collection, "lane": where.lane, "code": where.code,
-        "state": where.state, "ended": where.ended, "kind": "" if where.kind.endswith("*") else where.kind,
-        "prefix": prefix, "prefix_end": prefix + HIGHEST,
-    }  # fmt: skip
+        "scope": caller.scope,
+        "own": f"{caller.identity}/",
+        "own_scope": caller.own_scope,
+        "collection": where.collection,
+        "lane": where.lane,
+        "code": where.code,
+        "state": where.state,
+        "ended": where.ended,
+        "kind": "" if where.kind.endswith("*") else where.kind,
+        "prefix": prefix,
+        "prefix_end": prefix + HIGHEST,
+    }
 
 
 def _ways(tx: Tx, machines: Machines, caller: Caller, where: Filter) -> tuple[list[Walk], bool]:
@@ -171,7 +178,7 @@ def children(store: Store, caller: Caller, where: Filter, after: int, limit: int
 
     def look(tx: Tx) -> Page[Job]:
         keys, end = merged(tx, walks, after, limit, exact=exact, newest_first=False, fits=job_fits(caller, where))
-        return Page(these(tx, "web_jobs_these", keys, job_from, _id), "" if end is None else str(end))
+        return Page(these(tx, "web_jobs_these", keys, job_from, key_of=_id), "" if end is None else str(end))
 
     return store.db.read(look)
 
@@ -201,7 +208,7 @@ def items(store: Store, caller: Caller, query: Mapping[str, str]) -> Page[Item]:
 
     def look(tx: Tx) -> Page[Item]:
         keys, end = merged(tx, walks, after, limit, exact=not type_, newest_first=False, fits={"type": type_})
-        return Page(these(tx, "web_items_these", keys, item_from, lambda item: item.id), end or "")
+        return Page(these(tx, "web_items_these", keys, item_from, key_of=lambda item: item.id), end or "")
 
     return store.db.read(look)
 
@@ -222,11 +229,17 @@ def events(store: Store, query: Mapping[str, str]) -> Page[Event]:
             keys, end = found[:limit], found[limit - 1] if len(found) > limit else None
         else:
             keys, end = merged(
-                tx, [Walk("web_walk_events")], before, limit, exact=not (subject or any(wanted.values())),
-                newest_first=True, fits=fits,
-            )  # fmt: skip
+                tx,
+                [Walk("web_walk_events")],
+                before,
+                limit,
+                exact=not (subject or any(wanted.values())),
+                newest_first=True,
+                fits=fits,
+            )
         return Page(
-            these(tx, "web_events_these", keys, event_from, lambda event: event.id), "" if end is None else str(end)
+            these(tx, "web_events_these", keys, event_from, key_of=lambda event: event.id),
+            "" if end is None else str(end),
         )
 
     return store.db.read(look)

@@ -232,9 +232,14 @@ class Glance:
         stations = tuple(self._station(line, station) for station in line.stations)
         hours = self._hours(line)
         return LineNow(
-            line, stations, self.counts().get((line.kind, "held"), 0), self._failed(line), sum(hours), hours,
-            self._blocked(stations),
-        )  # fmt: skip
+            line=line,
+            stations=stations,
+            held=self.counts().get((line.kind, "held"), 0),
+            failed=self._failed(line),
+            done=sum(hours),
+            hours=hours,
+            blocked=self._blocked(stations),
+        )
 
     def _failed(self, line: Line) -> int:
         machine = self._machines.of(line.kind)
@@ -249,7 +254,15 @@ class Glance:
         late = oldest is not None and self._store.now() - oldest > station.late * 1_000_000
         prefix = f"{line.kind}|{station.state}|"
         serving = sum(any(prefix.startswith(each) for each in w.serves.split("\n") if each) for w in self.workers())
-        return StationNow(station, line.kind, max(count, running), running, serving, oldest, late)
+        return StationNow(
+            station=station,
+            kind=line.kind,
+            count=max(count, running),
+            running=running,
+            workers=serving,
+            oldest=oldest,
+            late=late,
+        )
 
     def _hours(self, line: Line) -> tuple[int, ...]:
         def look() -> tuple[int, ...]:

@@ -89,11 +89,17 @@ def _local_ids(site: Site, caller: Caller, text: str) -> Sequence[Found]:
 
 def _item(item: Item, how: str) -> Found:
     return Found(
-        "item", item.id, str(item.detail.get("title") or item.id), f"/items/{formatting.path_quote(item.id)}", how
+        sort="item",
+        id=item.id,
+        title=str(item.detail.get("title") or item.id),
+        link=f"/items/{formatting.path_quote(item.id)}",
+        how=how,
     )
 
 
 def _job(job: Job, how: str) -> Found:
     if job.kind == BATCH_KIND:
-        return Found("batch", formatting.shown(job.id), formatting.name(job), f"/batches/{job.id}", how)
-    return Found("job", formatting.shown(job.id), formatting.name(job), f"/jobs/{job.id}", how)
+        return Found(
+            sort="batch", id=formatting.shown(job.id), title=formatting.name(job), link=f"/batches/{job.id}", how=how
+        )
+    return Found(sort="job", id=formatting.shown(job.id), title=formatting.name(job), link=f"/jobs/{job.id}", how=how)

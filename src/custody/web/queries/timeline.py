@@ -45,7 +45,19 @@ def lanes(events: Sequence[Event], now: int, ended: bool) -> Sequence[Lane]:
     x, title = 0.0, "first try"
     for (state, start, length, look, by, note), shown in zip(pieces, drawn, strict=True):
         width = min(WIDTH, LEAST + shown * scale)
-        bars.append(Bar(state, look, start, length, round(x, 1), round(width, 1), length > LONG, by, note))
+        bars.append(
+            Bar(
+                state=state,
+                look=look,
+                start=start,
+                length=length,
+                x=round(x, 1),
+                width=round(width, 1),
+                cut=length > LONG,
+                ended_by=by,
+                note=note,
+            )
+        )
         x += width
         if by == "resumed":
             made.append(Lane(title, bars))

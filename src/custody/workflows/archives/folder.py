@@ -134,7 +134,14 @@ class FolderArchive:
         with opened(file, str(self.folder)) as open_:
             about = json.loads(open_.read())
             date = datetime.fromtimestamp(int(os.fstat(open_.fileno()).st_mtime), UTC).isoformat()
-        return Meta(revision, str(revision), about["author"], date, about["message"], about["properties"])
+        return Meta(
+            revision=revision,
+            id=str(revision),
+            author=about["author"],
+            date=date,
+            message=about["message"],
+            properties=about["properties"],
+        )
 
     def changed(self, revision: int) -> Sequence[Change]:
         now = _files(self._content(revision))
@@ -198,9 +205,11 @@ class FolderArchive:
         for path in (*draft.put, *draft.gone):
             if not _same(theirs.get(path), ours.get(path)):
                 raise Refused(
-                    f"{path} has been changed since revision {draft.base}", code="archive.conflict",
-                    where=str(self.folder), hint="run the task again at the newer revision",
-                )  # fmt: skip
+                    f"{path} has been changed since revision {draft.base}",
+                    code="archive.conflict",
+                    where=str(self.folder),
+                    hint="run the task again at the newer revision",
+                )
 
     def _content(self, revision: int) -> Path:
         content = self.folder / str(revision) / "content"

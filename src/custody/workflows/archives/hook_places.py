@@ -70,9 +70,11 @@ def place_for_ours(repository: Path, *, is_git: bool) -> Path:
     if folder == repository / DEFAULT:
         if folder.is_symlink():
             raise Refused(
-                "its hooks folder is a link, and what is written there runs for others too", code="archive.hook",
-                where=str(repository), hint="give the repository a hooks folder of its own",
-            )  # fmt: skip
+                "its hooks folder is a link, and what is written there runs for others too",
+                code="archive.hook",
+                where=str(repository),
+                hint="give the repository a hooks folder of its own",
+            )
         return folder
     real = Path(os.path.realpath(folder))
     if not real.is_relative_to(own) or real == own:

@@ -160,9 +160,11 @@ def must_be_own(repository: Path) -> None:
     found = look(repository, Looked(("hooks",)))
     if found.owner.uid != os.geteuid():
         raise Refused(
-            f"this repository belongs to {named(found.owner.uid)}, who alone installs its hook", code="archive.hook",
-            where=str(repository), hint="as its owner: `custody archive hook NAME REPOSITORY --api … --token …`",
-        )  # fmt: skip
+            f"this repository belongs to {named(found.owner.uid)}, who alone installs its hook",
+            code="archive.hook",
+            where=str(repository),
+            hint="as its owner: `custody archive hook NAME REPOSITORY --api … --token …`",
+        )
 
 
 def _place(repository: Path, kind: Hook) -> Path:
@@ -210,10 +212,11 @@ def ourselves() -> Sequence[str]:
         if not told.returncode and found.stdout.strip() == os.path.abspath(custody.__file__):
             return [*words, "-m", "custody"]
     raise Unavailable(
-        f"{python} does not find this program where there are no variables", code="archive.hook",
+        f"{python} does not find this program where there are no variables",
+        code="archive.hook",
         where=str(Path(custody.__file__).parent),
         hint=told.stderr.strip()[-300:] or "install it from a checkout: pip install .",
-    )  # fmt: skip
+    )
 
 
 def _told_by(*words: str) -> subprocess.CompletedProcess[str]:

@@ -47,9 +47,11 @@ def notify(store: Store, archive: str, revision: int, acting: Acting = HOOK) -> 
     now = Archives(store).get(archive)
     if now.last < revision and not now.frozen:
         raise NotFound(
-            f"{archive} has no revision {revision}", code="archive.revision", where=known.location,
+            f"{archive} has no revision {revision}",
+            code="archive.revision",
+            where=known.location,
             hint=f"its youngest is {now.last}",
-        )  # fmt: skip
+        )
     return new
 
 
@@ -62,19 +64,41 @@ def _take_in_next(store: Store, archive: str, revision: int, acting: Acting) -> 
     move = store.new_move()
     values = {name: value for name, value in columns(new, 0, move, acting.by).items() if name in _TOLD}
     rows = store.db.at_once(
-        "wf_take_next", move, name=archive, before=commit_key(archive, revision - 1), agent=acting.agent,
-        detail=event_text(first_detail(new)), **values,
-    )  # fmt: skip
+        "wf_take_next",
+        move,
+        name=archive,
+        before=commit_key(archive, revision - 1),
+        agent=acting.agent,
+        detail=event_text(first_detail(new)),
+        **values,
+    )
     if not rows:
         return None
     name, system, location, uuid, last, frozen, taken = rows[0]
-    return Kept(name, system, location, uuid, int(last), frozen), taken != "0"
+    return Kept(name=name, system=system, location=location, uuid=uuid, last=int(last), frozen=frozen), taken != "0"
 
 
 _TOLD = frozenset(
-    ("kind", "key", "state", "runnable", "ended", "lane", "place", "collection", "priority", "payload", "facts", "open",
-     "line", "task", "position", "supersedes", "by")
-)  # fmt: skip
+    (
+        "kind",
+        "key",
+        "state",
+        "runnable",
+        "ended",
+        "lane",
+        "place",
+        "collection",
+        "priority",
+        "payload",
+        "facts",
+        "open",
+        "line",
+        "task",
+        "position",
+        "supersedes",
+        "by",
+    )
+)
 
 
 def _take_in_upto(store: Store, kept: Kept, revision: int, acting: Acting) -> int:
@@ -111,9 +135,17 @@ def _take_in(tx: Tx, name: str, revision: int, acting: Acting) -> tuple[int, int
 def commit_job(archive: str, revision: int, needs: list[Edge]) -> NewJob:
     """The job whose work is to plan its revision."""
     made = NewJob(
-        COMMIT_KIND, {"archive": archive, "revision": revision}, key=commit_key(archive, revision), priority=10,
-        lane=archive, collection=archive, line=archive, task="COMMIT", position=revision, needs=needs,
-    )  # fmt: skip
+        COMMIT_KIND,
+        {"archive": archive, "revision": revision},
+        key=commit_key(archive, revision),
+        priority=10,
+        lane=archive,
+        collection=archive,
+        line=archive,
+        task="COMMIT",
+        position=revision,
+        needs=needs,
+    )
     return COMMIT_MAKER.checked(made)
 
 
@@ -177,13 +209,13 @@ def _take_back(store: Store, kept: Kept, youngest: int, acting: Acting) -> None:
             if job is not None and (job.holder is not None or job.ended is not None):
                 break
             if job is not None:
-                delete(tx, job, acting.agent, why.format(last), tx.new_move())
+                delete(tx, job, acting.agent, why.format(last), move=tx.new_move())
             last -= 1
         if last == kept.last:
             return False
         tx.run("wf_go_back", name=kept.name, last=last)
         told = {"why": why.format(last + 1), "from": kept.last, "to": last}
-        write_note(tx, f"archive/{kept.name}", "taken back", acting.agent, told, "warning")
+        write_note(tx, f"archive/{kept.name}", "taken back", acting.agent, detail=told, outcome="warning")
         return last > youngest
 
     while store.db.write(work):
@@ -208,9 +240,11 @@ def must_not_go_back(store: Store, kept: Kept) -> None:
     if _went_back(store, kept, youngest):
         raise Refused(
             f"its repository ends with revision {youngest}, and {kept.last} are on record: new ones would have their "
-            "numbers, and would not be run", code=FROZEN, where=kept.name,
+            "numbers, and would not be run",
+            code=FROZEN,
+            where=kept.name,
             hint=f"put the repository back as it was; or {anew(store, kept, youngest)}",
-        )  # fmt: skip
+        )
 
 
 def anew(store: Store, kept: Kept, youngest: int) -> str:

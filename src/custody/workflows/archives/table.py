@@ -106,9 +106,16 @@ class Archives:
         return archive, archive.standing()
 
     def add(
-        self, name: str, system: str, location: str, who: str, since: int = 0, foreign: str = "", shares: str = "",
+        self,
+        name: str,
+        system: str,
+        location: str,
+        who: str,
+        since: int = 0,
+        foreign: str = "",
+        shares: str = "",
         profiles: Collection[str] = (),
-    ) -> Kept:  # fmt: skip
+    ) -> Kept:
         """Look after an archive; revisions up to `since` are taken as done. `foreign` is why an operator agrees to a
         repository that is not ours: from then on, that is granted for its owner. `shares` is why he agrees to a name
         that others have for a collection, `profiles` those that are configured."""
@@ -135,16 +142,18 @@ class Archives:
             if others and name not in others:
                 removing = command("archive remove", others[0], why=BLANK)
                 raise Refused(
-                    f"{location} is the repository of archive {others[0]} already", code="archive.known", where=name,
+                    f"{location} is the repository of archive {others[0]} already",
+                    code="archive.known",
+                    where=name,
                     hint=f"one archive each: `{removing}`{ANOTHER.get(system, '')}",
-                )  # fmt: skip
+                )
             _must_be_the_same(tx, name, uuid)
             if not tx.run("wf_add_archive", name=name, system=system, location=location, uuid=uuid, last=since):
                 hint = f"`{command('archive remove', name, why=BLANK)}` first, or give this one another name"
                 raise Refused(f"there is an archive {name} already", code="archive.exists", where=location, hint=hint)
             for what, value, why in agreed:
                 grant_in(tx, f"archive/{name}", what, value, who=who, why=why)
-            write_note(tx, f"archive/{name}", "added", who, {"location": location, "since": since, "uuid": uuid})
+            write_note(tx, f"archive/{name}", "added", who, detail={"location": location, "since": since, "uuid": uuid})
 
         self._db.write(work)
         return self.get(name)
@@ -177,7 +186,7 @@ class Archives:
         why = f"its repository is not ours: {found.foreign}; what was granted was for {', '.join(before)}"
         for value in before:
             if not {*named_in(value)} & {*found.who}:
-                self._store.grants.withdraw(f"archive/{kept.name}", REPOSITORY, value, who, why)
+                self._store.grants.withdraw(f"archive/{kept.name}", REPOSITORY, value, who, why=why)
         self.freeze(kept.name, why, kept.uuid, who)  # what helps is told as it stands when somebody asks: `findings`
         return True
 
@@ -186,7 +195,7 @@ class Archives:
 
         def work(tx: Tx) -> None:
             tx.run("wf_freeze", name=name, frozen=why, uuid=uuid)
-            write_note(tx, f"archive/{name}", "frozen", who, {"why": why}, "warning")
+            write_note(tx, f"archive/{name}", "frozen", who, detail={"why": why}, outcome="warning")
 
         self._db.write(work)
 
@@ -195,7 +204,7 @@ class Archives:
 
         def work(tx: Tx) -> None:
             tx.run("wf_freeze", name=name, frozen="", uuid=uuid)
-            write_note(tx, f"archive/{name}", "thawed", who, {"why": why} if why else {}, "warning")
+            write_note(tx, f"archive/{name}", "thawed", who, detail={"why": why} if why else {}, outcome="warning")
 
         self._db.write(work)
 
@@ -230,7 +239,7 @@ class Archives:
         if why == self.out_of_reach(name):
             return False
         told = (PARTLY if partly else UNREACHABLE, {"why": why}, "warning") if why else ("reached", {}, "none")
-        self._db.write(lambda tx: write_note(tx, f"archive/{name}", told[0], who, told[1], told[2]))
+        self._db.write(lambda tx: write_note(tx, f"archive/{name}", told[0], who, detail=told[1], outcome=told[2]))
         return True
 
     def drop(self, name: str, who: str, why: str = "") -> bool:
@@ -240,7 +249,7 @@ class Archives:
             if not tx.run("wf_drop_archive", name=name):
                 return False
             withdraw_all(tx, f"archive/{name}", who, f"{name} is no longer looked after")
-            write_note(tx, f"archive/{name}", "dropped", who, {"why": why} if why else {})
+            write_note(tx, f"archive/{name}", "dropped", who, detail={"why": why} if why else {})
             return True
 
         return self._db.write(work)
@@ -262,17 +271,21 @@ def _must_be_a_name(name: str) -> None:
 def _must_be_there(since: int, youngest: int, location: str) -> None:
     if since and not 0 <= since <= youngest:
         raise BadInput(
-            f"there is no revision {since}", code="archive.since", where=location,
+            f"there is no revision {since}",
+            code="archive.since",
+            where=location,
             hint=f"revisions up to this one are taken as done; the youngest is {youngest}",
-        )  # fmt: skip
+        )
 
 
 def _must_not_look_like(name: str, others: Sequence[str], location: str) -> None:
     if other := alike(name, others):
         raise BadInput(
-            f"{name!r} looks like the archive {other}, which is another", code="archive.name", where=location,
+            f"{name!r} looks like the archive {other}, which is another",
+            code="archive.name",
+            where=location,
             hint="choose a name that nobody takes for that one",
-        )  # fmt: skip
+        )
 
 
 def _must_be_the_same(tx: Tx, name: str, uuid: str) -> None:
@@ -281,8 +294,10 @@ def _must_be_the_same(tx: Tx, name: str, uuid: str) -> None:
     if before and before[0].get("uuid", uuid) != uuid:
         raise Refused(
             f"{name} was another repository before ({before[0]['location']}), and its revisions are on record",
-            code="archive.name", where=name, hint="give this one another name",
-        )  # fmt: skip
+            code="archive.name",
+            where=name,
+            hint="give this one another name",
+        )
 
 
 def check_owner(store: Store, name: str, value: str) -> None:
@@ -294,6 +309,8 @@ def check_owner(store: Store, name: str, value: str) -> None:
         raise BadInput(f"there is nothing to grant: {why}", code="grant.value", where=name)
     if not {*named_in(value)} <= {*found.who}:
         raise BadInput(
-            f"{value!r} is not whose {kept.location} is", code="grant.value", where=name,
+            f"{value!r} is not whose {kept.location} is",
+            code="grant.value",
+            where=name,
             hint=f"{found.foreign}: {found.value}",
-        )  # fmt: skip
+        )

@@ -74,8 +74,10 @@ def add(
         if not local and (location.startswith("file://") or "://" not in location):
             raise NotFound(
                 f"{path} is a file, no repository" if path.is_file() else f"there is no repository {path}",
-                code="archive.location", where="location", hint=adding.instead(path),
-            )  # fmt: skip
+                code="archive.location",
+                where="location",
+                hint=adding.instead(path),
+            )
         if credentials is not None:
             location = with_credentials(location, credentials)
         system = adding.system_of(path) if local else "svn"
@@ -84,12 +86,18 @@ def add(
         path = path.resolve()  # a link is followed once, here: what it leads to is looked after
         where = str(path) if local else location
         if hook:
-            adding.must_take_a_hook(handle, name, system, where, local)
+            adding.must_take_a_hook(handle, name, system, where, local=local)
         hook = hook is not False and local and system != "folder"  # nothing is pushed there: it is looked at
         kept = Archives(handle).add(
-            name, system, where, runtime.me(), since, foreign=why if foreign else "",
-            shares=why if share_collection else "", profiles=profile_names(find(None)),
-        )  # fmt: skip
+            name,
+            system,
+            where,
+            runtime.me(),
+            since=since,
+            foreign=why if foreign else "",
+            shares=why if share_collection else "",
+            profiles=profile_names(find(None)),
+        )
         agreed = handle.grants.of(f"archive/{name}", REPOSITORY)
         whose = found.foreign if agreed and (found := Archives(handle).found(system, where)[1]) else ""
         theirs = hook and bool(agreed)
@@ -155,9 +163,12 @@ def list_(store: StoreUrl = "", json: AsJson = False) -> None:
     for name, why in unasked.items():
         amiss[name] = "; ".join(filter(None, (amiss[name], f"commits of its tasks are refused: {why}" if why else "")))
     columns = {
-        "archive": lambda kept: kept.name, "system": lambda kept: kept.system, "revision": lambda kept: kept.last,
-        "location": lambda kept: kept.location, "amiss": lambda kept: amiss[kept.name],
-    }  # fmt: skip
+        "archive": lambda kept: kept.name,
+        "system": lambda kept: kept.system,
+        "revision": lambda kept: kept.last,
+        "location": lambda kept: kept.location,
+        "amiss": lambda kept: amiss[kept.name],
+    }
     runtime.table(columns, found, "no archives yet: custody archive add NAME LOCATION")
 
 
@@ -204,7 +215,7 @@ def plan(
             raise NotFound(NOTHING_YET.format(name=name), code="archive.revision")
         if folder is not None:
             files = _workflow_files(folder)[0]
-            planned = preview(handle, archive, name, files, kept.last)
+            planned = preview(handle, archive, name, files, last=kept.last)
             asks: Sequence[Asked] = network.asked_in(read(files))
         else:
             outlook = plan_revision(handle, archive, name, revision)
@@ -260,9 +271,13 @@ def show(name: Name, revision: Revision, store: StoreUrl = "", json: AsJson = Fa
         runtime.emit(jobs)
         return
     columns = {
-        "task": lambda job: job.task, "job": lambda job: job.id, "state": word, "code": lambda job: job.code,
-        "changed": lambda job: ago(job.changed, now) + " ago", "log": lambda job: job.facts.get("log"),
-    }  # fmt: skip
+        "task": lambda job: job.task,
+        "job": lambda job: job.id,
+        "state": word,
+        "code": lambda job: job.code,
+        "changed": lambda job: ago(job.changed, now) + " ago",
+        "log": lambda job: job.facts.get("log"),
+    }
     runtime.table(columns, jobs, f"{name} has no revision {revision} yet")
     if any(job.task == FAULTY for job in jobs):
         print(faults_of(name, revision))
@@ -277,13 +292,11 @@ def thaw(name: Name, why: Why, store: StoreUrl = "") -> None:
 
 
 @app.command()
-def grant(
-    name: Name, what: What, value: Value, why: Why, anything: Anything = False, store: StoreUrl = ""
-) -> None:  # fmt: skip
+def grant(name: Name, what: What, value: Value, why: Why, anything: Anything = False, store: StoreUrl = "") -> None:
     """Let the tasks of an archive have what their definition asks for: a secret, a way to a host."""
     with opened(store) as handle:
         Archives(handle).get(name)
-        grants.give(handle, f"archive/{name}", what, value, why, anything=anything)
+        grants.give(handle, f"archive/{name}", what, value, why=why, anything=anything)
 
 
 @app.command()
@@ -291,7 +304,7 @@ def withdraw(name: Name, what: What, value: Value, why: Why, store: StoreUrl = "
     """Let them have it no longer."""
     with opened(store) as handle:
         Archives(handle).get(name)
-        grants.take_back(handle, f"archive/{name}", what, value, why)
+        grants.take_back(handle, f"archive/{name}", what, value, why=why)
 
 
 @app.command("grants")

@@ -64,13 +64,17 @@ def word(job: Job) -> str:
 
 
 def log(
-    name: Name, revision: Revision, task: TaskName, run: InRun = "commit", config: ConfigFile = None,
+    name: Name,
+    revision: Revision,
+    task: TaskName,
+    run: InRun = "commit",
+    config: ConfigFile = None,
     store: StoreUrl = "",
-) -> None:  # fmt: skip
+) -> None:
     """What a task printed: byte for byte into a file or a pipe; on a terminal, what would command it is only shown."""
     found = find(config)
     with opened(store) as handle:
-        job = job_of(handle, name, revision, task, run)
+        job = job_of(handle, name, revision, task, run=run)
         live = _live(handle, found, job)
     if faults := job.payload.get("faults"):
         print(*faults, sep="\n")
@@ -114,9 +118,10 @@ def _kept(found: Config | None) -> Path:
     """Where logs and indexes are."""
     if found is None:
         raise BadInput(
-            "there is no custody.toml here, which says where they are kept", code="config.missing",
+            "there is no custody.toml here, which says where they are kept",
+            code="config.missing",
             hint="go to its folder, or name it: --config, CUSTODY_CONFIG",
-        )  # fmt: skip
+        )
     return found.home / found.workflows.kept
 
 
@@ -129,19 +134,21 @@ def retry(
 ) -> None:
     """Run a failed task again, as it was defined at its revision; what was skipped because of it comes back."""
     with opened(store) as handle:
-        job = job_of(handle, name, revision, task, run)
+        job = job_of(handle, name, revision, task, run=run)
         if task == FAULTY:
             raise Refused(
-                f"the workflow files of revision {revision} stay as they were committed", code="archive.retry",
+                f"the workflow files of revision {revision} stay as they were committed",
+                code="archive.retry",
                 hint="a later commit mends them; `custody archive lint` reads those of a working copy",
-            )  # fmt: skip
+            )
         if job.ended in (None, "passed"):
             what = "has passed" if job.ended else "has not ended"
             instead = f"run {name} {task}" if job.ended else f"why {name} {revision} {task}"
             raise Refused(
-                f"{task} of revision {revision} {what}: there is nothing to retry", code="archive.retry",
+                f"{task} of revision {revision} {what}: there is nothing to retry",
+                code="archive.retry",
                 hint=f"`custody archive {instead}`",
-            )  # fmt: skip
+            )
         _operator(handle).resume(job.id, why)
         now = handle.queue.get(job.id)
     if now.ended == "superseded":
@@ -157,12 +164,13 @@ def accept(
 ) -> None:
     """Let later revisions go on although it failed."""
     with opened(store) as handle:
-        job = job_of(handle, name, revision, task, run)
+        job = job_of(handle, name, revision, task, run=run)
         if job.ended not in ("failed", "cancelled"):
             raise Refused(
                 f"{task} of revision {revision} {_how_it_stands(job)}: there is nothing to accept",
-                code="archive.accept", hint=f"`{asking_why(name, revision, task, run)}`",
-            )  # fmt: skip
+                code="archive.accept",
+                hint=f"`{asking_why(name, revision, task, run)}`",
+            )
         _operator(handle).accept(job.id, why)
     print(f"{task} of revision {revision} is accepted as it is")
 
@@ -172,12 +180,13 @@ def cancel(
 ) -> None:
     """Stop a task; recorded as cancelled when it is confirmed dead."""
     with opened(store) as handle:
-        job = job_of(handle, name, revision, task, run)
+        job = job_of(handle, name, revision, task, run=run)
         if job.ended:
             raise Refused(
                 f"{task} of revision {revision} {_how_it_stands(job)}: there is nothing to cancel",
-                code="archive.cancel", hint=f"`{asking_why(name, revision, task, run)}`",
-            )  # fmt: skip
+                code="archive.cancel",
+                hint=f"`{asking_why(name, revision, task, run)}`",
+            )
         answer = _operator(handle).cancel(job.id, why)
     if answer.why:
         print(f"{answer.why}; {task} of revision {revision} is cancelled as soon as it is dead")
@@ -280,10 +289,13 @@ def runs(
         return
     columns = {
         "run": lambda job: f"{'schedule' if 'slot' in job.payload else 'manual'}-{job.id}",
-        "of": lambda job: job.payload["wanted"], "revision": lambda job: job.facts.get("revision"),
-        "by": lambda job: job.payload.get("schedule") or name_of(job.by), "state": word,
-        "changed": lambda job: ago(job.changed, now) + " ago", "why": lambda job: reasons.get(job.id),
-    }  # fmt: skip
+        "of": lambda job: job.payload["wanted"],
+        "revision": lambda job: job.facts.get("revision"),
+        "by": lambda job: job.payload.get("schedule") or name_of(job.by),
+        "state": word,
+        "changed": lambda job: ago(job.changed, now) + " ago",
+        "why": lambda job: reasons.get(job.id),
+    }
     asked = "nobody has asked for a run"
     runtime.table(columns, found, f"{asked}{f' before {before}' if before else f': custody archive run {name} TASK'}")
     if older:

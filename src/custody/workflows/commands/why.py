@@ -31,18 +31,22 @@ _OTHER = re.compile(r"(?:needed|blocked by) job (\d+)")
 
 
 def why(
-    name: Name, revision: Revision, task: TaskName = "COMMIT", run: InRun = "commit", store: StoreUrl = "",
+    name: Name,
+    revision: Revision,
+    task: TaskName = "COMMIT",
+    run: InRun = "commit",
+    store: StoreUrl = "",
     json: AsJson = False,
-) -> None:  # fmt: skip
+) -> None:
     """Why a task of a revision is not running."""
     with opened(store) as handle:
-        job = job_of(handle, name, revision, task, run)
+        job = job_of(handle, name, revision, task, run=run)
         reasons = _elsewhere(job, handle.now()) or handle.queue.why(job.id)
         if json:
             runtime.emit(reasons)
             return
         itself = f"{name} {revision} {task}{of_run(run)}"
-        told = [(reason.text, _clears(handle, name, job, itself, reason)) for reason in reasons]
+        told = [(reason.text, _clears(handle, name, job, itself, reason=reason)) for reason in reasons]
         is_faulty = task == "COMMIT" and find_task(handle, task_key(name, revision, "commit", FAULTY)) is not None
     for text, clears in told:
         print(runtime.harmless(f"{name} r{revision} {task}: {text}\n  until: {aimed(clears)}"))

@@ -193,7 +193,7 @@ def _known(names: set[str]) -> str:
 
 
 def _fault(at: Place, message: str, hint: str = "") -> Fault:
-    return Fault(at.file, at.line, at.column, message, hint)
+    return Fault(file=at.file, line=at.line, column=at.column, message=message, hint=hint)
 
 
 _remark = _fault

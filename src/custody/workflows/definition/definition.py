@@ -55,7 +55,13 @@ def _read(files: tuple[tuple[str, bytes], ...]) -> Definitions:
     """Most revisions leave their workflow files alone, and reading them is most of the work of planning one."""
     if len(files) > MOST_FILES:
         hint = "none of them is read; put the tasks of several into one"
-        too_many = Fault(files[-1][0], 1, 1, f"there are more than {MOST_FILES} workflow files in this revision", hint)
+        too_many = Fault(
+            file=files[-1][0],
+            line=1,
+            column=1,
+            message=f"there are more than {MOST_FILES} workflow files in this revision",
+            hint=hint,
+        )
         return Definitions((), (too_many,), digest(dict(files)))
     workflows, faults = [], []
     for file, data in files:
@@ -71,7 +77,11 @@ def _read(files: tuple[tuple[str, bytes], ...]) -> Definitions:
 
 def lint(definitions: Definitions, paths: Iterable[str] = ()) -> tuple[Fault, ...]:
     """What is allowed but probably not meant. `paths` are the files found in `_workflows`."""
-    ignored = [Fault(path, 1, 1, "this file is not read", _why_ignored(path)) for path in paths if _near_miss(path)]
+    ignored = [
+        Fault(file=path, line=1, column=1, message="this file is not read", hint=_why_ignored(path))
+        for path in paths
+        if _near_miss(path)
+    ]
     return (*ignored, *checks.remarks(definitions.workflows))
 
 

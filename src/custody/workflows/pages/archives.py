@@ -33,9 +33,12 @@ router = Router()
 SHOWN = 12  # revisions at once
 MOST_DRAWN = 400  # tasks: a picture of more would be of no use to anyone
 COLUMNS = {
-    "archive": lambda kept: kept.name, "system": lambda kept: kept.system, "revision": lambda kept: kept.last,
-    "location": lambda kept: kept.location, "frozen": cause,
-}  # fmt: skip
+    "archive": lambda kept: kept.name,
+    "system": lambda kept: kept.system,
+    "revision": lambda kept: kept.last,
+    "location": lambda kept: kept.location,
+    "frozen": cause,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,10 +56,11 @@ class Grid:
         jobs = [job_from(row) for row in rows]
         known = {revision: _about(store, name, revision) for revision in range(first, last + 1)}
         return cls(
-            range(first, last + 1), list(dict.fromkeys(str(job.task) for job in jobs)),
+            range(first, last + 1),
+            list(dict.fromkeys(str(job.task) for job in jobs)),
             {(str(job.task), job.position): job for job in jobs},
             {revision: item for revision, item in known.items() if item is not None},
-        )  # fmt: skip
+        )
 
 
 def _about(store: Store, name: str, revision: int) -> Item | None:
@@ -93,7 +97,7 @@ def read_one(asked: Asked) -> View:
     return View(kept.name, values, {"archive": kept, "jobs": list(grid.cells.values())})
 
 
-show(router, "/archives", "workflows/archives.html", read_list, COLUMNS)
+show(router, "/archives", "workflows/archives.html", read_list, columns=COLUMNS)
 show(router, "/archives/{archive}", "workflows/archive.html", read_one)
 
 

@@ -59,14 +59,17 @@ def commit(work: Work, store: Store) -> Outcome:
     if blocked:
         return Wait(0, "a task of an earlier revision holds this one up", needs=blocked)
     by_commit = Run(job=work.job.id, also=lambda task: waits_for_the_spared(store, name, revision, task))
-    last = begin(work, store, name, planned, by_commit, outlook.earlier).last
+    last = begin(work, store, name, planned, run=by_commit, known=outlook.earlier).last
     is_news = revision == kept.last or planned.definition_hash != outlook.before
     if is_news and not planned.faults and archive.main(revision) == revision:
         keep_time(store, name, planned.schedules)  # later ones say for themselves, unless they are faulty
     item = NewItem(
-        revision_item(name, revision), frozenset({"revision"}), name, fingerprint=meta.id,
+        revision_item(name, revision),
+        frozenset({"revision"}),
+        name,
+        fingerprint=meta.id,
         detail={"author": meta.author[:200], "message": meta.message[:500], "date": meta.date[:100]},
-    )  # fmt: skip
+    )
     told = {"definition": planned.definition_hash, "tasks": len(planned.tasks)}
     if planned.skipped:
         told["why"] = planned.skipped
@@ -139,10 +142,18 @@ def plan_revision(store: Store, archive: Archive, name: str, revision: int) -> O
     meta = archive.meta(revision)
     lineage = Lineage(lineage_of(store, name, revision, meta.properties.get(COMMIT_KEY, "")))
     parents = archive.parents(revision, lines)
-    past = StorePast(store, archive, name, revision, parents, lines, definitions.earlier)
+    past = StorePast(
+        store=store,
+        archive=archive,
+        name=name,
+        revision=revision,
+        parents=parents,
+        lines=lines,
+        tasks=definitions.earlier,
+    )
     planned = plan(definitions, revision, past, previous=parents, lineage=lineage, message=meta.message)
     asks = () if planned.faults else network.asked_in(definitions)  # nobody waits for what is not planned
-    return Outlook(planned, meta, past.jobs, past.definition, asks)
+    return Outlook(plan=planned, meta=meta, earlier=past.jobs, before=past.definition, asks=asks)
 
 
 def preview(store: Store, archive: Archive, name: str, files: Mapping[str, bytes], last: int) -> Plan:
@@ -150,4 +161,9 @@ def preview(store: Store, archive: Archive, name: str, files: Mapping[str, bytes
     definitions = read(files)
     lines = [line for workflow in definitions.on_commit for line in workflow.lines]
     parents = (last,) if last else ()
-    return plan(definitions, last + 1, StorePast(store, archive, name, last + 1, parents, lines), previous=parents)
+    return plan(
+        definitions,
+        last + 1,
+        StorePast(store=store, archive=archive, name=name, revision=last + 1, parents=parents, lines=lines),
+        previous=parents,
+    )

@@ -19,9 +19,15 @@ class StorePast:
     """Earlier revisions, as the store has them."""
 
     def __init__(
-        self, store: Store, archive: Archive, name: str, revision: int, parents: Collection[int], lines: Sequence[str],
+        self,
+        store: Store,
+        archive: Archive,
+        name: str,
+        revision: int,
+        parents: Collection[int],
+        lines: Sequence[str],
         tasks: Collection[str] = (),
-    ) -> None:  # fmt: skip
+    ) -> None:
         """`tasks` are those that will be asked for: on an archive with one line of revisions, all in one go."""
         self._store, self._archive, self._name, self._revision = store, archive, name, revision
         self._parents, self._lines = tuple(parents), lines

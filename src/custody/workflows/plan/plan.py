@@ -151,9 +151,12 @@ def plan(
         )
     planned = run(definitions.on_commit, revision, past, lineage=lineage)
     return replace(
-        planned, edges=(*edges, *planned.edges), definition_hash=definitions.hash, schedules=clocks,
+        planned,
+        edges=(*edges, *planned.edges),
+        definition_hash=definitions.hash,
+        schedules=clocks,
         lineage=lineage.tasks,
-    )  # fmt: skip
+    )
 
 
 def run(
@@ -186,7 +189,9 @@ def _nothing_to_do(lineage: Lineage, message: str) -> str:
 def _planned(workflow: Workflow, task: Task, lineage: Lineage) -> PlannedTask:
     again = task.name in lineage.tasks and not task.reentrant
     why = f"this commit was made by {' → '.join(lineage.tasks)}; {task.name} is not reentrant" if again else ""
-    return PlannedTask(task.name, task, workflow.file, _is_blocking(workflow, task), why)
+    return PlannedTask(
+        name=task.name, definition=task, file=workflow.file, blocking=_is_blocking(workflow, task), skip=why
+    )
 
 
 def _is_blocking(workflow: Workflow, task: Task) -> bool:
@@ -226,7 +231,13 @@ def _earlier_edges(task: str, wanted: Depends, past: Past) -> Iterator[PlannedEd
 
 def _cancels(task: Task) -> Iterator[PlannedCancel]:
     for edge in task.cancels:
-        yield PlannedCancel(task.name, edge.task, not edge.earlier, edge.max_in_a_row, edge.max_age)
+        yield PlannedCancel(
+            task=task.name,
+            victim=edge.task,
+            same_revision=not edge.earlier,
+            max_in_a_row=edge.max_in_a_row,
+            max_age=edge.max_age,
+        )
 
 
 def nearest(

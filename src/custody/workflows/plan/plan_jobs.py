@@ -55,7 +55,7 @@ class Begun:
 
 def submit(work: Work, store: Store, name: str, planned: Plan, run: Run) -> dict[str, int]:
     """All the jobs of a plan; answers their numbers by name."""
-    begun = begin(work, store, name, planned, run)
+    begun = begin(work, store, name, planned, run=run)
     return begun.made | dict(zip(begun.last, work.spawn(list(begun.last.values())), strict=True))
 
 
@@ -76,10 +76,10 @@ def begin(
         level: dict[str, NewJob] = {}
         for task in waiting.values():
             if _known(edges[task.name], planned.revision, run, made):
-                needs = list(_edges(planned, edges[task.name], made, run, earlier))
+                needs = list(_edges(planned, edges[task.name], made, run, earlier=earlier))
                 ahead = {edge.on for edge in needs}
                 needs += [edge for edge in run.also(task.definition) if edge.on not in ahead]
-                level[task.name] = task_job(name, planned, task, needs, run)
+                level[task.name] = task_job(name, planned, task, needs, run=run)
         waiting = {task: planned for task, planned in waiting.items() if task not in level}
         if not waiting:
             return Begun(made, level)
@@ -134,10 +134,16 @@ def task_job(name: str, planned: Plan, task: PlannedTask, needs: list[Edge], run
     cancels = [cancel for cancel in planned.cancels if cancel.task == task.name]
     others = [cancel.victim for cancel in cancels if cancel.victim != task.name]
     payload: dict[str, Any] = {
-        "archive": name, "revision": planned.revision, "run": run.name, "task": task.name, "file": task.file,
-        "recipe": recipe(definition), "depends": [edge.task for edge in definition.depends if not edge.earlier],
-        "cancels": others, "definition": planned.definition_hash,
-    }  # fmt: skip
+        "archive": name,
+        "revision": planned.revision,
+        "run": run.name,
+        "task": task.name,
+        "file": task.file,
+        "recipe": recipe(definition),
+        "depends": [edge.task for edge in definition.depends if not edge.earlier],
+        "cancels": others,
+        "definition": planned.definition_hash,
+    }
     if here := [cancel.victim for cancel in cancels if cancel.same_revision]:
         payload["cancels_here"] = here  # those of them that it ends in its own revision too
     if planned.lineage:
@@ -145,14 +151,19 @@ def task_job(name: str, planned: Plan, task: PlannedTask, needs: list[Edge], run
     by_commit = run.name == ON_COMMIT
     maker = QUICK_MAKER if definition.ready or definition.lane == QUICK else TASK_MAKER
     made = _new_job(
-        maker.kind, payload, key=task_key(name, planned.revision, run.name, task.name),
-        state="skipped" if task.skip else "", facts={"why": task.skip} if task.skip else {},
-        lane=name if definition.lane == "main" else f"{name}/{definition.lane}", collection=name,
-        line=name if by_commit else runs_line(name), task=task.name,
+        maker.kind,
+        payload,
+        key=task_key(name, planned.revision, run.name, task.name),
+        state="skipped" if task.skip else "",
+        facts={"why": task.skip} if task.skip else {},
+        lane=name if definition.lane == "main" else f"{name}/{definition.lane}",
+        collection=name,
+        line=name if by_commit else runs_line(name),
+        task=task.name,
         position=planned.revision if by_commit else run.job,
         supersedes=any(cancel.victim == task.name for cancel in cancels),
         needs=[] if task.skip else needs,  # a need that is met would bring it back
-    )  # fmt: skip
+    )
     return maker.checked(made)
 
 
@@ -162,7 +173,14 @@ def _faulty(name: str, planned: Plan) -> NewJob:
     if len(planned.faults) > MOST_TOLD:
         faults.append(f"and {len(planned.faults) - MOST_TOLD:,} more: `custody archive lint` tells all of them")
     return NewJob(
-        TASK_KIND, {"archive": name, "revision": planned.revision, "run": ON_COMMIT, "task": FAULTY, "faults": faults},
-        key=task_key(name, planned.revision, ON_COMMIT, FAULTY), state="failed", facts={"reason": faults[0]},
-        lane=name, collection=name, line=name, task=FAULTY, position=planned.revision,
-    )  # fmt: skip
+        TASK_KIND,
+        {"archive": name, "revision": planned.revision, "run": ON_COMMIT, "task": FAULTY, "faults": faults},
+        key=task_key(name, planned.revision, ON_COMMIT, FAULTY),
+        state="failed",
+        facts={"reason": faults[0]},
+        lane=name,
+        collection=name,
+        line=name,
+        task=FAULTY,
+        position=planned.revision,
+    )

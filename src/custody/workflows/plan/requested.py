@@ -64,9 +64,14 @@ def ask_for_run(
     payload = {"archive": archive, "revision": revision, "wanted": wanted, "alone": alone}
     commit = store.queue.by_key(COMMIT_KIND, commit_key(archive, revision))
     job = NewJob(
-        RUN_KIND, payload, key=f"{archive}:{key}" if key else None, priority=10, lane=archive, collection=archive,
+        RUN_KIND,
+        payload,
+        key=f"{archive}:{key}" if key else None,
+        priority=10,
+        lane=archive,
+        collection=archive,
         needs=[Edge(commit.id)] if commit else [],
-    )  # fmt: skip
+    )
     return store.queue.submit_one(RUN_MAKER.checked(job), acting).id
 
 
@@ -128,7 +133,7 @@ def run(work: Work, store: Store) -> Outcome:
     except (BadInput, NotFound) as error:
         return Failed(error.code, error.message)
     made = submit(
-        work, store, kept.name, planned, Run(run_name(work), work.job.id, lambda task: _earlier(work, store, task))
+        work, store, kept.name, planned, run=Run(run_name(work), work.job.id, lambda task: _earlier(work, store, task))
     )
     return _until_over(made)
 

@@ -117,14 +117,16 @@ class Commits:
         archive = Archives(self._store).opened(str(self._work.payload["archive"]))
         drafts = self._drafts / key
         try:
-            found = gather(self._place, paths, archive, self._base, drafts)
+            found = gather(self._place, paths, archive, self._base, into=drafts)
             if not found.put and not found.gone:
                 return None
             facts = self._work.facts
             begun = Begun(archive.youngest(), secrets.token_hex(8))
             self._work.keep(committing={**facts.get("committing", {}), key: begun.as_fact()})
             lineage = [*self._work.payload.get("lineage", []), str(self._work.payload["task"])]
-            draft = Draft(message, self._base, found.put, found.gone, lineage, begun.named(key))
+            draft = Draft(
+                message=message, base=self._base, put=found.put, gone=found.gone, lineage=lineage, key=begun.named(key)
+            )
             self._must_be_ours()
             until = time.monotonic() + COMMIT_SECONDS
             revision = archive.commit(draft, seconds=lambda: min(self._time_left(), until - time.monotonic()))

@@ -68,7 +68,7 @@ def outlast(job: Job, shop: Runner) -> None:
         return
     if "dead_by" not in known:
         holder, new = str(job.holder), {"container": _doomed(known, shop)}
-        shop.store.queue.keep(Claim(job, job.token, holder), {**job.facts, **new}, new, (), holder)
+        shop.store.queue.keep(Claim(job, job.token, holder), {**job.facts, **new}, new, (), agent=holder)
     raise Unavailable(MAY_LIVE, code="task.elsewhere", where=str(known["name"]))
 
 

@@ -142,8 +142,10 @@ class Index:
         values = (name, revision, size, noted)
         self._db.execute("insert into path (path, since, size, properties) values (?, ?, ?, ?)", values)
         row = self._db.last_insert_rowid()
-        self._db.execute("insert into words (rowid, path, properties, body) values (?, ?, ?, ?)",
-                         (row, name, noted, _text(head, size)))  # fmt: skip
+        self._db.execute(
+            "insert into words (rowid, path, properties, body) values (?, ?, ?, ?)",
+            (row, name, noted, _text(head, size)),
+        )
 
     def _forget(self, path: str) -> None:
         """It, and whatever was below it."""

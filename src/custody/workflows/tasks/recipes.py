@@ -48,11 +48,19 @@ def recipe_of(store: Store, kept: Kept, job: Job) -> dict[str, Any]:
 def recipe(task: Task) -> dict[str, Any]:
     """What a worker needs to run it, pinned to the revision and definition that were planned."""
     given = {
-        "command": list(task.command), "script": task.script, "shell": task.shell, "env": dict(task.env),
+        "command": list(task.command),
+        "script": task.script,
+        "shell": task.shell,
+        "env": dict(task.env),
         "network": task.network if isinstance(task.network, bool) else list(task.network),
-        "timeout": task.timeout, "grace": task.grace, "retries": task.retries,
-        "outputs": list(task.outputs), "output_limit": task.output_limit, "image": task.image,
-        "secrets": list(task.secrets), "ready": task.ready,
-    }  # fmt: skip
+        "timeout": task.timeout,
+        "grace": task.grace,
+        "retries": task.retries,
+        "outputs": list(task.outputs),
+        "output_limit": task.output_limit,
+        "image": task.image,
+        "secrets": list(task.secrets),
+        "ready": task.ready,
+    }
     # No grace is something else than none said.
     return {name: value for name, value in given.items() if value or name == "grace"}

@@ -67,7 +67,7 @@ def run_task(work: Work, shop: Runner) -> Outcome:
         recipe = work.facts["container"].get("recipe") or recipe_of(
             shop.store, Archives(shop.store).get(work.payload["archive"]), work.job
         )
-        return _attempt(work, shop, recipe, adopted, {})  # whatever would keep it from being begun now
+        return _attempt(work, shop, recipe, adopted, secrets={})  # whatever would keep it from being begun now
     kept = Archives(shop.store).workable(work.payload["archive"])
     if isinstance(kept, str):
         return patiently(work, kept)
@@ -86,7 +86,7 @@ def run_task(work: Work, shop: Runner) -> Outcome:
         return Failed(error.code, f"{error.message}: {error.hint}", events=[_event(work, "failure", error.as_dict())])
     except NotFound as error:
         return Wait(PATIENCE, f"{error.message}: {error.hint}")
-    return _attempt(work, shop, recipe, attempt_name(work.job), secrets)
+    return _attempt(work, shop, recipe, attempt_name(work.job), secrets=secrets)
 
 
 def _kept_elsewhere(work: Work, shop: Runner) -> Outcome | None:
@@ -104,13 +104,13 @@ def _attempt(work: Work, shop: Runner, recipe: dict[str, Any], attempt: str, sec
     place, beside = shop.work / attempt, shop.work / f".{attempt}"
     _clear(shop, work.job, but=attempt)
     leftover_folders.sweep(shop, leftover_folders.SETTLED)
-    commits = Commits(work, shop.store, place, beside / "drafts", attempt)
+    commits = Commits(work=work, store=shop.store, place=place, drafts=beside / "drafts", attempt=attempt)
     beside.mkdir(mode=0o700, exist_ok=True)  # what leads to the window is for nobody else on this machine
     try:
         with Window(beside / "desk" / "socket", commits.answer) as window:
             running = shop.sandboxes.find(attempt)
             if running is None:
-                spec = prepare(work, shop, recipe, attempt, place, window, secrets)
+                spec = prepare(work, shop, recipe, attempt, place=place, window=window, secrets=secrets)
                 if spec.image:
                     told = {"home": shop.identity, "name": attempt, "adopt": shop.adopt, "recipe": recipe}
                     work.keep(container=told)
@@ -119,7 +119,7 @@ def _attempt(work: Work, shop: Runner, recipe: dict[str, Any], attempt: str, sec
             end = _watch(work, running, shop.adopt if recipe.get("image") else 0.0, granted)
             if work.stop_reason == "shutdown" and "container" in work.facts:
                 work.keep(container={**work.facts["container"], "over": True})  # nothing else of it will be heard
-        return _conclude(work, shop, recipe, running, end, place)
+        return _conclude(work, shop, recipe, running, end=end, place=place)
     finally:
         for folder in (place, beside):
             leftovers.clear(folder)  # what is left all the same is looked for again: leftover_folders.py
@@ -180,9 +180,12 @@ def _conclude(work: Work, shop: Runner, recipe: dict[str, Any], running: Running
     log.write_bytes(running.output())
     running.remove()
     told: dict[str, Any] = {
-        "seconds": round(end.seconds, 3), "code": end.code, "bytes": end.output_bytes, "dropped": end.dropped_bytes,
+        "seconds": round(end.seconds, 3),
+        "code": end.code,
+        "bytes": end.output_bytes,
+        "dropped": end.dropped_bytes,
         "attempt": work.job.attempts,
-    }  # fmt: skip
+    }
     kept: dict[str, Any] = {"log": str(log.relative_to(shop.kept))}
     if container := work.facts.get("container"):
         kept["container"] = {**container, "over": True}  # nobody on another machine need wait for it

@@ -121,7 +121,7 @@ def prepare(
     place: Path,
     window: Window,
     secrets: Mapping[str, bytes],
-) -> Spec:  # fmt: skip
+) -> Spec:
     """The revision's content in its folder, and all that the task may have. `Unavailable` if it was stopped before it
     had all of that."""
     leftovers.clear(place)
@@ -137,13 +137,22 @@ def prepare(
     image = str(recipe.get("image", ""))
     trusted = max(0.5, work.trusted_until - time.monotonic()) + (shop.adopt if image else 0)
     return Spec(
-        name=attempt, work=place, argv=() if script else tuple(recipe.get("command", ())), script=script,
-        shell=SHELLS[recipe.get("shell", "sh")], env={**_TOOLS, **recipe.get("env", {}), **_facts(work)},
-        mounts=tuple(mounts), network=permit(shop, str(work.payload["archive"])).egress(recipe.get("network", False)),
-        lease=trusted, timeout=recipe.get("timeout"),
-        grace=float(recipe.get("grace", 10)), output_limit=int(recipe.get("output_limit", 64 << 20)),
-        secrets=secrets, image=image, engine=shop.engine if image else None,
-    )  # fmt: skip
+        name=attempt,
+        work=place,
+        argv=() if script else tuple(recipe.get("command", ())),
+        script=script,
+        shell=SHELLS[recipe.get("shell", "sh")],
+        env={**_TOOLS, **recipe.get("env", {}), **_facts(work)},
+        mounts=tuple(mounts),
+        network=permit(shop, str(work.payload["archive"])).egress(recipe.get("network", False)),
+        lease=trusted,
+        timeout=recipe.get("timeout"),
+        grace=float(recipe.get("grace", 10)),
+        output_limit=int(recipe.get("output_limit", 64 << 20)),
+        secrets=secrets,
+        image=image,
+        engine=shop.engine if image else None,
+    )
 
 
 def permit(shop: Runner, archive: str) -> Permit:
@@ -162,10 +171,14 @@ def secrets_for(work: Work, shop: Runner, recipe: dict[str, Any]) -> dict[str, b
 def _facts(work: Work) -> dict[str, str]:
     given = work.payload
     return {
-        "CUSTODY_ARCHIVE": given["archive"], "CUSTODY_REVISION": str(given["revision"]), "CUSTODY_TASK": given["task"],
-        "CUSTODY_JOB": str(work.job.id), "CUSTODY_ATTEMPT": str(work.job.attempts), "CUSTODY_RUN": given["run"],
+        "CUSTODY_ARCHIVE": given["archive"],
+        "CUSTODY_REVISION": str(given["revision"]),
+        "CUSTODY_TASK": given["task"],
+        "CUSTODY_JOB": str(work.job.id),
+        "CUSTODY_ATTEMPT": str(work.job.attempts),
+        "CUSTODY_RUN": given["run"],
         SOCKET: f"{TOOLS_INSIDE}/socket",
-    }  # fmt: skip
+    }
 
 
 def missing_inputs(work: Work, shop: Runner) -> Outcome | None:

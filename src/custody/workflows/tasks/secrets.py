@@ -26,9 +26,10 @@ def check_grant(store: Store, archive: str, value: str) -> None:
         raise BadInput(f"{value!r} is not a name for a secret", code="secret.name", hint="NAME or NAME@BRANCH")
     if branch and Archives(store).get(archive).system != "git":
         raise Refused(
-            "only git has branches with definitions of their own", code="secret.branch",
+            "only git has branches with definitions of their own",
+            code="secret.branch",
             hint="in Subversion whoever can write to _workflows decides for the whole archive",
-        )  # fmt: skip
+        )
 
 
 class Secrets:

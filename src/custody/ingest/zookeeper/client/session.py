@@ -208,7 +208,15 @@ def _answer(sent: Any, read: Callable[[Any], T], seconds: float) -> T | None:
 def _node(data: bytes, stat: packets.Stat) -> Node:
     # What the server tells counts births and deaths of children; twice the births less those alive gives the births.
     births = (stat.cversion + stat.children) // 2
-    return Node(data, stat.version, stat.ctime * 1000, stat.mtime * 1000, stat.children, births, stat.owner)
+    return Node(
+        data=data,
+        version=stat.version,
+        made=stat.ctime * 1000,
+        changed=stat.mtime * 1000,
+        children=stat.children,
+        births=births,
+        owner=stat.owner,
+    )
 
 
 def down(error: Exception) -> Unavailable:

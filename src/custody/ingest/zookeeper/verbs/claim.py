@@ -43,7 +43,7 @@ def claim(at: Tree, batches: bool, state: str, holder: str, limit: int, move: st
     while first:
         turn = at.rest.turn
         waiting = _waiting_batches(at, state, first, turn) if batches else _waiting_jobs(at, state, first, turn)
-        claims += take(at, [seen for seen in waiting if _is_free(at, seen, holds, turn)], holds, holder, move)
+        claims += take(at, [seen for seen in waiting if _is_free(at, seen, holds, turn)], holds, holder, move=move)
         first = list(islice(names, limit - len(claims)))
     return claims
 
@@ -54,14 +54,14 @@ def claim_these(at: Tree, names: Sequence[str], holder: str, move: str) -> list[
         return []
     holds, now = read_holds(at.session), at.now()
     found = [seen for seen in _or_read(at, names, [at.recent.take(name) for name in names]) if seen is not None]
-    free = [seen for seen in found if not blockers(seen, holds, now, seen.record.place, at.external)]
-    return take(at, free, holds, holder, move)
+    free = [seen for seen in found if not blockers(seen, holds, now, seen.record.place, external=at.external)]
+    return take(at, free, holds, holder, move=move)
 
 
 def claim_vanished(at: Tree, serves: Callable[[Seen], bool], holder: str, most: int, move: str) -> list[Claim]:
     """Those whose holder vanished."""
     left = [seen for seen in _left_behind(at) if serves(seen)][:most]
-    return take(at, _as_marked(at, left), read_holds(at.session), holder, move, vanished=True) if left else []
+    return take(at, _as_marked(at, left), read_holds(at.session), holder, move=move, vanished=True) if left else []
 
 
 def _as_marked(at: Tree, left: Sequence[Seen]) -> list[Seen]:
@@ -100,7 +100,7 @@ def _claim_in(entry: str) -> tuple[str, int] | None:
 def take(at: Tree, wanted: Sequence[Seen], holds: Holds, holder: str, move: str, vanished: bool = False) -> list[Claim]:
     """Ask for all of them at once; those that someone else was quicker with are simply not among the answers."""
     now, turn, session = at.now(), at.rest.turn, at.session.id
-    asked = [(seen, _record(seen, holder, now, f"{move}-{seen.name}", vanished)) for seen in wanted]
+    asked = [(seen, _record(seen, holder, now, f"{move}-{seen.name}", vanished=vanished)) for seen in wanted]
     verdicts = at.session.commit_many([_ops(seen, record, holds, vanished) for seen, record in asked])
     claims = []
     for (seen, record), verdict in zip(asked, verdicts, strict=True):
@@ -119,9 +119,7 @@ def _record(seen: Seen, holder: str, now: int, move: str, vanished: bool) -> Rec
     if vanished:
         mark, points = after_death(was.suspect)
         was = replace(was, crashes=was.crashes + points, suspect=mark)
-    return replace(
-        was, holder=holder, since=now, attempts=was.attempts + 1, due=None, move=move, status=seen.version
-    )  # fmt: skip
+    return replace(was, holder=holder, since=now, attempts=was.attempts + 1, due=None, move=move, status=seen.version)
 
 
 def _ops(seen: Seen, record: Record, holds: Holds, vanished: bool) -> list[Op]:
@@ -197,7 +195,7 @@ def is_coming(at: Tree, batches: bool, state: str, seconds: float) -> bool:
     until = now + int(seconds * 1_000_000)
     waiting = (seen for seen in pages(at.session, iter(names)) if seen.status.state == state and seen.record.due)
     return any(
-        now < (seen.record.due or 0) <= until and not blockers(seen, holds, until, at.place, at.external)
+        now < (seen.record.due or 0) <= until and not blockers(seen, holds, until, at.place, external=at.external)
         for seen in waiting
     )
 
@@ -279,7 +277,7 @@ def _patience(seen: Seen) -> float:
 
 def _is_free(at: Tree, seen: Seen, holds: Holds, turn: int) -> bool:
     now = at.now()
-    found = blockers(seen, holds, now, at.place, at.external)
+    found = blockers(seen, holds, now, at.place, external=at.external)
     if not found:
         return True
     due = seen.record.due

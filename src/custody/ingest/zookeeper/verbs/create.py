@@ -40,7 +40,7 @@ def submit_batch(at: Tree, new: NewJob, acting: Acting) -> Submitted:
             return _the_earlier(at, new, earlier.data.decode(), uuid)
         name = tree.batch_name(_next(at, tree.BATCHES))
         entry = Entry(at.db.new_move(), [of_birth(tree.id_of(name), new, acting.agent)])
-        verdict = at.session.commit([*_batch_ops(at, name, new, uuid, entry.move, acting.by), entry.op()])
+        verdict = at.session.commit([*_batch_ops(at, name, new, uuid, move=entry.move, by=acting.by), entry.op()])
         if verdict.done:
             return Submitted(tree.id_of(name), True)
     raise Unavailable("other services make batches faster than we can", code="tree.names")
@@ -89,13 +89,15 @@ def keep(
         names = _names_for(at, children)
         back = _last_entry(names, children) if jobs else seen.kept_back or ""
         told = {"facts": dict(new)} | ({"children": len(children)} if children else {})
-        kept = Happened(seen.id, "kept", "none", agent, told, claim.token, seen.version)
+        kept = Happened(
+            job=seen.id, type="kept", outcome="none", agent=agent, detail=told, token=claim.token, status=seen.version
+        )
         births = [of_birth(tree.id_of(name), child, agent) for name, child in zip(names, children, strict=True)]
         ops = [
             Check(tree.ours(seen.name), claim.token),
             Check(f"{tree.home(seen.name)}/lock", OUR_LOCK_VERSION),
-            *facts_ops(seen, facts, new, move, back),
-            *_children_ops(at, seen, names, children, move, claim.job.by),
+            *facts_ops(seen, facts, new, move, back=back),
+            *_children_ops(at, seen, names, children, move=move, by=claim.job.by),
             Entry(move, [kept, *births]).op(),
         ]
         verdict = at.session.commit(ops)
@@ -131,12 +133,12 @@ def _children_ops(
     now = at.now()
     for name, child in jobs:
         nodes = tree.born_job(
-            name, seen.name, child.payload, seen.uuid, child.priority, now, queued=name != jobs[-1][0]
+            name, seen.name, child.payload, seen.uuid, priority=child.priority, now=now, queued=name != jobs[-1][0]
         )
         ops += [*created(nodes), *_our_nodes(name, move, by)]
     for name, child in zip(names, children, strict=True):
         if tree.is_batch(name):
-            ops += _batch_ops(at, name, child, tree.batch_uuid(f"{seen.uuid}/{child.key}"), move, by)
+            ops += _batch_ops(at, name, child, tree.batch_uuid(f"{seen.uuid}/{child.key}"), move=move, by=by)
     return ops
 
 

@@ -31,12 +31,12 @@ def delete(at: Tree, name: str, agent: str, why: str, state: str = "") -> bool:
     if state and seen.status.state != state:
         raise StateConflict(f"{name} is {seen.status.state} by now, not {state}", hint="look again")
     if seen.is_batch:
-        _mark(at, seen, agent, why, [])
+        _mark(at, seen, agent, why, ops=[])
         return remove_batch(at, name)
     before = tree.places(name, seen.batch, seen.status.state, seen.priority)
     after = tree.places(name, seen.batch, "deleted", seen.priority)
     at.session.ensure(f"{tree.home(seen.batch)}/states/batch-deleted")
-    _mark(at, seen, agent, why, moved(before, after))
+    _mark(at, seen, agent, why, ops=moved(before, after))
     return True
 
 
@@ -62,7 +62,15 @@ def _mark(at: Tree, seen: Seen, agent: str, why: str, ops: Sequence[Op]) -> None
 
 def _happened(seen: Seen, agent: str, why: str) -> Happened:
     told = {**DELETED, "from": seen.status.state, "why": why}
-    return Happened(seen.id, "deleted", "none", agent, told, (seen.token or 0) + 1, seen.version + 1)
+    return Happened(
+        job=seen.id,
+        type="deleted",
+        outcome="none",
+        agent=agent,
+        detail=told,
+        token=(seen.token or 0) + 1,
+        status=seen.version + 1,
+    )
 
 
 def remove_batch(at: Tree, name: str) -> bool:

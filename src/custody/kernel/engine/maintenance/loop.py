@@ -92,7 +92,7 @@ class Maintenance:
     def _beat(self, holder: str) -> None:
         serves = "\n".join(self._serving.prefixes())
         place, offers = self._settings.place, self._serving.offers()
-        self._store.sign_of_life(holder, socket.gethostname(), os.getpid(), place, serves, offers)
+        self._store.sign_of_life(holder, socket.gethostname(), os.getpid(), place, serves=serves, offers=offers)
 
     def _is_time(self, what: str, seconds: float) -> bool:
         now = self._clock()

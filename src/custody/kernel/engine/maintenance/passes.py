@@ -73,7 +73,9 @@ def run_pass(store: Store, kind: Kind, holder: str, *, seconds: float, chance: C
         chosen = _decide(kind, [job for job in waiting if job.unmet == 0])
         store.leases.renew(lease, seconds)  # decided too slowly: someone else may be deciding
         claims = store.queue.claim_jobs(sorted(chosen), holder, seconds)
-        return _settle(store, kind, [_finished(store, kind, claim, chosen[claim.id], chance()) for claim in claims])
+        return _settle(
+            store, kind, [_finished(store, kind, claim, chosen[claim.id], chance=chance()) for claim in claims]
+        )
     finally:
         store.leases.settle(lease)
 

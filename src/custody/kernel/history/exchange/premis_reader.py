@@ -105,8 +105,10 @@ def new_events(event: PremisEvent) -> list[NewEvent]:
     could be read as another, becomes `imported …` (once, however often it travels), words that it reads are quoted
     below `premis`, and who did it is said to be somebody elsewhere."""
     source: dict[str, Any] = {
-        "identifier": list(event.identifier), "at": event.at_text, "outcome": event.outcome_text,
-    }  # fmt: skip
+        "identifier": list(event.identifier),
+        "at": event.at_text,
+        "outcome": event.outcome_text,
+    }
     own, quoted = noted(event.detail)
     if quoted:
         source["said"] = quoted
@@ -118,7 +120,9 @@ def new_events(event: PremisEvent) -> list[NewEvent]:
         detail["note"] = "\n".join(event.notes)
     agent = event.agents[0] if event.agents else ""
     items = [value for kind, value in event.objects if kind != OURS]  # those are jobs, holds, schedules
-    return [NewEvent(item, type_, event.outcome, _foreign(agent), detail) for item in items]
+    return [
+        NewEvent(item=item, type=type_, outcome=event.outcome, agent=_foreign(agent), detail=detail) for item in items
+    ]
 
 
 def _foreign(agent: str) -> str:

@@ -77,14 +77,14 @@ def premis_document(
     document = etree.Element(f"{{{PREMIS3}}}premis", nsmap={None: PREMIS3, "xsi": XSI}, version="3.0")
     document.extend(_object(subject) for subject in named)
     words, gone = types or {}, erased or {}
-    document.extend(_event(event, origin, agents, words, gone) for event in happened)
+    document.extend(_event(event, origin, agents, words, erased=gone) for event in happened)
     document.extend(_agent(name, agents(name)) for name in dict.fromkeys(e.agent for e in happened) if name)
     return etree.tostring(document, encoding="UTF-8", xml_declaration=True, pretty_print=True)
 
 
 def premis_event(event: Event, *, origin: str) -> bytes:
     """One event as a document of its own, which PREMIS allows: for streams, and one file per event."""
-    return etree.tostring(_event(event, origin, agent_by_its_name, {}, {}), encoding="UTF-8")
+    return etree.tostring(_event(event, origin, agent_by_its_name, {}, erased={}), encoding="UTF-8")
 
 
 def object_identifier(subject: str) -> tuple[str, str]:

@@ -351,7 +351,7 @@ class Checker:
             elif body_of(event, line["salt"]) != line["body"]:
                 self.fault("edited", place, "its agent or its detail was changed")
                 return False
-            made = event_leaf(line["subject"], line["seq"], event, previous, line["body"])
+            made = event_leaf(line["subject"], line["seq"], event, previous, body=line["body"])
             if previous and made.hex() != line["leaf"]:
                 self.fault("edited", place, "its type, outcome, time, token or move was changed, or its leaf")
                 return False
@@ -480,9 +480,9 @@ def check_proof(proof: dict[str, Any], checker: Checker) -> None:
     body_holds = not (event["agent"] or event["detail"])
     if proof["salt"] is not None:
         body_holds = body_of(event, proof["salt"]) == proof["body"]
-    made = event_leaf(event["subject"], event["seq"], event, proof["previous"], proof["body"])
-    in_block = climbs(made, block["count"], proof["position"], proof["path"], bytes.fromhex(block["root"]))
-    in_tree = climbs(block_hash(block), head["blocks"], block["number"] - 1, proof["tree_path"], head["tree"])
+    made = event_leaf(event["subject"], event["seq"], event, proof["previous"], body=proof["body"])
+    in_block = climbs(made, block["count"], proof["position"], proof["path"], top=bytes.fromhex(block["root"]))
+    in_tree = climbs(block_hash(block), head["blocks"], block["number"] - 1, proof["tree_path"], top=head["tree"])
     for kind, holds, message in (
         ("edited", body_holds, "its agent or detail is not what was sealed"),
         ("block-changed", in_block, "it is not in the block"),

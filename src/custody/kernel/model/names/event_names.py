@@ -23,16 +23,37 @@ _ALPHABETS: Final = {
     **{
         each: each.capitalize()
         for each in (
-            "ARABIC", "ARMENIAN", "BENGALI", "CYRILLIC", "DEVANAGARI", "ETHIOPIC", "GEORGIAN", "GREEK", "GUJARATI",
-            "GURMUKHI", "HEBREW", "KANNADA", "KHMER", "LAO", "LATIN", "MALAYALAM", "MYANMAR", "ORIYA", "SINHALA",
-            "TAMIL", "TELUGU", "THAANA", "THAI", "TIBETAN",
+            "ARABIC",
+            "ARMENIAN",
+            "BENGALI",
+            "CYRILLIC",
+            "DEVANAGARI",
+            "ETHIOPIC",
+            "GEORGIAN",
+            "GREEK",
+            "GUJARATI",
+            "GURMUKHI",
+            "HEBREW",
+            "KANNADA",
+            "KHMER",
+            "LAO",
+            "LATIN",
+            "MALAYALAM",
+            "MYANMAR",
+            "ORIYA",
+            "SINHALA",
+            "TAMIL",
+            "TELUGU",
+            "THAANA",
+            "THAI",
+            "TIBETAN",
         )
     },
     **dict.fromkeys(("ARABIC-INDIC", "EXTENDED"), "Arabic"),
     **dict.fromkeys(
         ("CJK", "IDEOGRAPHIC", "HIRAGANA", "KATAKANA", "KATAKANA-HIRAGANA", "BOPOMOFO", "HANGUL"), _EAST_ASIAN
     ),
-}  # fmt: skip
+}
 """The first word of a letter's name in Unicode, and which alphabet that is. Those of East Asia are written together."""
 _LATIN: Final = frozenset("abcdefghijklmnopqrstuvwxyzæœøßđðþłħŋıəɛɔɓɗɖƙƴɣŧƒɨʉʋʊ")
 """The letters of languages, without their marks; not those of phonetics, nor small capitals."""

@@ -46,14 +46,18 @@ def check_key(key: str | None) -> None:
     """Refuse a key that only the system makes, and one that is empty: whoever gave it believes to have given one."""
     if key == "":
         raise BadInput(
-            "this key is empty", code="key.form", where="job key",
+            "this key is empty",
+            code="key.form",
+            where="job key",
             hint="leave the key out if there is none; is the variable that holds it set?",
-        )  # fmt: skip
+        )
     if key is not None and key.startswith(OURS) and not isinstance(key, OwnKey):
         raise BadInput(
-            f"a key does not begin with {OURS}", code="key.form", where="job key",
+            f"a key does not begin with {OURS}",
+            code="key.form",
+            where="job key",
             hint="such keys are made by the system itself: leave the sign out",
-        )  # fmt: skip
+        )
 
 
 IsFree: TypeAlias = Callable[[str], bool]

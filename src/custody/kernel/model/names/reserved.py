@@ -117,15 +117,45 @@ RECORDED: dict[str, str] = {
     "planned": "workflows, of each revision",
     **dict.fromkeys(
         (
-            "added", "not added", "removed", "swept", "synced", "verified", "tiered", "mended", "policy", "brake",
-            "erased", "believed", "disbelieved", "set aside", "counts again", "came back", "seen again",
-            "readable again", "unreadable", "gone", "hidden", "token", "failing", "unreadable element",
-            "message reviewed", "message not shown", "files lost", "files refused", "damaged", "parts lost",
-            "loss accepted", "blank believed", "blank disbelieved", "described otherwise", "unknown kind",
+            "added",
+            "not added",
+            "removed",
+            "swept",
+            "synced",
+            "verified",
+            "tiered",
+            "mended",
+            "policy",
+            "brake",
+            "erased",
+            "believed",
+            "disbelieved",
+            "set aside",
+            "counts again",
+            "came back",
+            "seen again",
+            "readable again",
+            "unreadable",
+            "gone",
+            "hidden",
+            "token",
+            "failing",
+            "unreadable element",
+            "message reviewed",
+            "message not shown",
+            "files lost",
+            "files refused",
+            "damaged",
+            "parts lost",
+            "loss accepted",
+            "blank believed",
+            "blank disbelieved",
+            "described otherwise",
+            "unknown kind",
         ),
         "channels, of what was mirrored",
     ),
-}  # fmt: skip
+}
 """Types of events that the system, or a person by a command of it, records about items, and who does: no robot's. A
 test looks through the sources for one that is recorded and missing here."""
 RECORDED_WITH = {
@@ -161,14 +191,18 @@ def check_event(type_: str, where: str, code: str = "event.reserved", form: str 
     robots, work of one's own and people say happened asks here."""
     if who := recorded_by(type_):
         raise BadInput(
-            f"{type_} is recorded by the system itself: by {who}", code=code, where=where,
+            f"{type_} is recorded by the system itself: by {who}",
+            code=code,
+            where=where,
             hint="choose another event, such as one that says what the robot does",
-        )  # fmt: skip
+        )
     if wrong := event_names.fault_of(type_):
         raise BadInput(
-            f"{type_!r} cannot be an event: its name {wrong}", code=form, where=where,
+            f"{type_!r} cannot be an event: its name {wrong}",
+            code=form,
+            where=where,
             hint="words such as 'pages counted'; docs/reference/robots.md has the form",
-        )  # fmt: skip
+        )
 
 
 def noted(detail: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -180,17 +214,17 @@ def noted(detail: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
 
 def check_detail(words: Iterable[str], where: str, code: str = "item.reserved") -> None:
     """Refuse the first word that is not theirs to set, or that would be read as one of those."""
-    _check(words, RESERVED, _LOOKS_RESERVED, where, code)
+    _check(words, RESERVED, _LOOKS_RESERVED, where, code=code)
 
 
 def check_note(words: Iterable[str], where: str, code: str) -> None:
     """Refuse the first word with which a note would pass for what the system itself says in an event."""
-    _check(words, NOTED, _LOOKS_NOTED, where, code)
+    _check(words, NOTED, _LOOKS_NOTED, where, code=code)
 
 
 def check_finding(words: Iterable[str], where: str, code: str) -> None:
     """Refuse the first word beside a finding that would be read as a second code or reason of it."""
-    _check(words, FOUND, _LOOKS_FOUND, where, code)
+    _check(words, FOUND, _LOOKS_FOUND, where, code=code)
 
 
 def _check(words: Iterable[str], reserved: Mapping[str, str], looks: Mapping[str, str], where: str, code: str) -> None:
@@ -198,6 +232,8 @@ def _check(words: Iterable[str], reserved: Mapping[str, str], looks: Mapping[str
         if known := looks.get(reading(word)):
             told = reserved[known] if word == known else f"looks like {known!r}, which {reserved[known]}"
             raise BadInput(
-                f"{word!r} is not theirs to set: it {told}", code=code, where=where,
+                f"{word!r} is not theirs to set: it {told}",
+                code=code,
+                where=where,
                 hint="choose another word, such as one that begins with the robot's name",
-            )  # fmt: skip
+            )

@@ -182,29 +182,36 @@ def broken(db: Connection) -> bool:
 
 Told: TypeAlias = tuple[type[CustodyError], str, str]
 PARTS: Told = (
-    Unavailable, "store.incomplete",
+    Unavailable,
+    "store.incomplete",
     "is the database being restored, or upgraded by a newer program? Otherwise restore it from a backup that is whole",
-)  # fmt: skip
+)
 WORDS: Mapping[type[Exception], Told] = {
     errors.DiskFull: (Unavailable, "store.disk", "is the server's disk full?"),
     errors.IoError: (Unavailable, "store.disk", "what does the server's log say?"),
     errors.LockNotAvailable: (
-        Unavailable, "store.busy", "try again; if lock_timeout is set for the store's role, set it to 0",
+        Unavailable,
+        "store.busy",
+        "try again; if lock_timeout is set for the store's role, set it to 0",
     ),
     errors.QueryCanceled: (
-        Unavailable, "store.busy",
+        Unavailable,
+        "store.busy",
         "somebody cancelled it: try again; if statement_timeout is set for the store's role: alter role … set "
         "statement_timeout = 0",
     ),
     errors.DeadlockDetected: (Unavailable, "store.busy", "try again"),
     errors.SerializationFailure: (Unavailable, "store.busy", "try again"),
     errors.ReadOnlySqlTransaction: (
-        Unsafe, "postgres.read_only",
+        Unsafe,
+        "postgres.read_only",
         "default_transaction_read_only is on for this role, database or server: alter role … set "
         "default_transaction_read_only = off",
     ),
     errors.InsufficientPrivilege: (
-        Unavailable, "store.rights", "grant the store's role its tables and sequences, and keep row security from it",
+        Unavailable,
+        "store.rights",
+        "grant the store's role its tables and sequences, and keep row security from it",
     ),
     errors.UndefinedTable: PARTS,
     errors.UndefinedColumn: PARTS,
@@ -220,10 +227,11 @@ WORDS: Mapping[type[Exception], Told] = {
     psycopg.DataError: (BadInput, "store.value", "a text must not contain NUL, a number must fit 64 bits"),
     UnicodeEncodeError: (BadInput, "store.value", "a text must not hold half a character"),
     psycopg.Error: (
-        Unavailable, "store.refused",
+        Unavailable,
+        "store.refused",
         "`custody doctor` names the rules and triggers on its tables; what does the server's log say?",
     ),
-}  # fmt: skip
+}
 """In this order: the first that fits."""
 
 

@@ -72,9 +72,15 @@ class PostgresDatabase:
     dialect = "postgres"
 
     def __init__(
-        self, url: str, clock: Clock | None, new_move: Callable[[], str], patience: float = 0.0, told: Told = nobody,
-        *, existing: bool = False,
-    ) -> None:  # fmt: skip
+        self,
+        url: str,
+        clock: Clock | None,
+        new_move: Callable[[], str],
+        patience: float = 0.0,
+        told: Told = nobody,
+        *,
+        existing: bool = False,
+    ) -> None:
         self.address, self.clock, self.new_move = Address.of(url), clock, new_move
         self.went_back: list[WentBack] = []
         self._life = self._new_life()
@@ -91,7 +97,13 @@ class PostgresDatabase:
 
     def _new_life(self, seen: Mapping[str, int] | None = None, condition: Seen | None = None) -> Life:
         return Life(
-            self.address, self.clock, self.new_move, self._submit, self.went_back.append, seen=seen, condition=condition
+            address=self.address,
+            clock=self.clock,
+            new_move=self.new_move,
+            submit=self._submit,
+            tell=self.went_back.append,
+            seen=seen,
+            condition=condition,
         )
 
     @property

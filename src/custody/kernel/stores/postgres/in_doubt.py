@@ -69,9 +69,11 @@ class Traces:
 
     def are_there(self, db: Connection, at: int) -> bool:
         sought = {
-            "moves": list(self.moves), "subjects": [subject for subject, _ in self.events],
-            "seqs": [seq for _, seq in self.events], "at": at,
-        }  # fmt: skip
+            "moves": list(self.moves),
+            "subjects": [subject for subject, _ in self.events],
+            "seqs": [seq for _, seq in self.events],
+            "at": at,
+        }
         return bool(db.execute(_TRACES, sought).fetchall())
 
 
@@ -107,13 +109,13 @@ def begin(db: Connection) -> Begun:
         session = _as_it_is_now(session, int(pid), life[0])
     elif int(pid) != session.pid:
         raise Moved
-    return Begun(transaction, int(server_time), session, standby == "1", db.own)
+    return Begun(id=transaction, time=int(server_time), session=session, has_standby=standby == "1", own=db.own)
 
 
 def _as_it_is_now(session: Session, pid: int, life: str) -> Session:
     if life != session.life:
         raise Moved
-    return Session(pid, "", session.name, session.system, session.timeline, life)
+    return Session(pid=pid, since="", name=session.name, system=session.system, timeline=session.timeline, life=life)
 
 
 class _NotYet(Exception):

@@ -87,10 +87,19 @@ def _write(db: Connection, lost: WentBack, word: str) -> None:
     words = texts(own_clock=False, locking=True)
     seq = run(db, words["next_subject_seq"], {"subject": STORE})[0][0]
     run(
-        db, words["insert_event"],
-        {"subject": STORE, "seq": seq, "type": WENT_BACK, "outcome": "failure", "agent": "engine",
-         "detail": event_text(lost.detail()), "token": 0, "move": word},
-    )  # fmt: skip
+        db,
+        words["insert_event"],
+        {
+            "subject": STORE,
+            "seq": seq,
+            "type": WENT_BACK,
+            "outcome": "failure",
+            "agent": "engine",
+            "detail": event_text(lost.detail()),
+            "token": 0,
+            "move": word,
+        },
+    )
 
 
 def silence_inherited() -> None:

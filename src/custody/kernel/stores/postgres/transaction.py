@@ -212,7 +212,11 @@ class Transactions:
     def _glance(self, db: Connection, work: Callable[[Tx], T]) -> T:
         own = self._clock.now() if self._clock else None
         try:
-            return work(PostgresTx(db, texts(own is not None, False), self._new_move, own, own))
+            return work(
+                PostgresTx(
+                    db=db, statements=texts(own is not None, False), new_move=self._new_move, own_time=own, time_=own
+                )
+            )
         except AGAIN:
             raise
         except psycopg.Error as error:
@@ -222,7 +226,11 @@ class Transactions:
         own = self._clock.now() if self._clock else None
         try:
             say(db, words)
-            value = work(PostgresTx(db, texts(own is not None, False), self._new_move, own, own))
+            value = work(
+                PostgresTx(
+                    db=db, statements=texts(own is not None, False), new_move=self._new_move, own_time=own, time_=own
+                )
+            )
             say(db, b"commit")
         except BaseException as error:
             raise _undone(db, error) from error

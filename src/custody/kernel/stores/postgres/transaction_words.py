@@ -29,8 +29,13 @@ SETTINGS: Mapping[str, str] = {
     "client_min_messages": "warning",  # that a wait for the standby was cancelled is told by a warning and nothing else
 }
 AS_THE_SERVER_HAS_THEM = (
-    "role", "row_security", "statement_timeout", "lock_timeout", "timezone", "datestyle",
-)  # fmt: skip
+    "role",
+    "row_security",
+    "statement_timeout",
+    "lock_timeout",
+    "timezone",
+    "datestyle",
+)
 """What somebody else in the pool may have left behind, and what an administrator may have chosen."""
 FREE_PLANS: Mapping[str, str] = {"plan_cache_mode": "auto", "enable_seqscan": "on", "enable_bitmapscan": "on"}
 

@@ -27,7 +27,17 @@ def restored(store: Store, why: str, agent: str, highest: int = 0) -> int:
     def work(tx: Tx) -> int:
         last = _passed_over(tx, highest)
         seq = tx.run("next_subject_seq", subject=STORE)[0][0]
-        write_event(tx, STORE, seq, RESTORED, "none", agent, {"why": why, "above": last}, 0, tx.new_move())
+        write_event(
+            tx,
+            STORE,
+            seq,
+            RESTORED,
+            outcome="none",
+            agent=agent,
+            detail={"why": why, "above": last},
+            token=0,
+            move=tx.new_move(),
+        )
         return last
 
     return store.db.write(work)
@@ -52,5 +62,6 @@ def _must_be_near(reached: int, highest: int) -> None:
     if highest - reached > FURTHEST:
         raise BadInput(
             f"the last number is {reached}, and all up to {highest} would be passed over",
-            code="restored.number", hint=f"at most {FURTHEST} are; is the file of receipts of this store?",
-        )  # fmt: skip
+            code="restored.number",
+            hint=f"at most {FURTHEST} are; is the file of receipts of this store?",
+        )

@@ -60,9 +60,11 @@ def must_be_free(store: Store, name: str, profiles: Collection[str], location: s
         add = f"custody archive add {name} {location} --share-collection --why …"
         raise Refused(
             f"there is a collection {name} already ({others}): whoever may look at, change or delete that could do so "
-            "with this archive", code="collection.shared", where=name,
+            "with this archive",
+            code="collection.shared",
+            where=name,
             hint=f"give the archive another name; or, if that is meant: `{add}`",
-        )  # fmt: skip
+        )
 
 
 def must_not_be_an_archive(store: Store, name: str) -> None:
@@ -71,9 +73,11 @@ def must_not_be_an_archive(store: Store, name: str) -> None:
     if is_archive(store, name) and not is_agreed(store, name) and not deposited(store, name):
         raise Refused(
             f"there is an archive {name}, whose collection this would be: whoever may look at, change or delete one "
-            "could do so with the other", code="collection.shared", where="profile",
+            "could do so with the other",
+            code="collection.shared",
+            where="profile",
             hint=f"give the profile another name; or, if that is meant: `{agreeing(name)}`",
-        )  # fmt: skip
+        )
 
 
 def agreeing(name: str) -> str:

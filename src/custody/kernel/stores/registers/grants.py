@@ -25,7 +25,7 @@ class SqlGrants:
         def work(tx: Tx) -> bool:
             done = bool(tx.run("withdraw", subject=subject, what=what, value=value))
             if done:
-                write_note(tx, subject, "withdrawn", who, {"what": what, "value": value, "why": why})
+                write_note(tx, subject, "withdrawn", who, detail={"what": what, "value": value, "why": why})
             return done
 
         return self._db.write(work)
@@ -51,7 +51,7 @@ def grant_in(tx: Tx, subject: str, what: str, value: str, *, who: str, why: str)
         raise BadInput("say why, for the history", code="grant.why", where=subject)
     rows = tx.run("grant", subject=subject, what=what, value=value, by=who, why=why)
     if rows:
-        write_note(tx, subject, "granted", who, {"what": what, "value": value, "why": why})
+        write_note(tx, subject, "granted", who, detail={"what": what, "value": value, "why": why})
     else:
         rows = tx.run("granted", subject=subject, what=what, value=value)
     return Grant(*rows[0])
@@ -61,4 +61,4 @@ def withdraw_all(tx: Tx, subject: str, who: str, why: str) -> None:
     """Inside the transaction that ends the subject itself: nothing it was given is for a later one of its name."""
     for _, _, what, value, *_ in tx.run("grants_of", subject=subject):
         tx.run("withdraw", subject=subject, what=what, value=value)
-        write_note(tx, subject, "withdrawn", who, {"what": what, "value": value, "why": why})
+        write_note(tx, subject, "withdrawn", who, detail={"what": what, "value": value, "why": why})

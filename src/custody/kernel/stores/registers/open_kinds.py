@@ -30,7 +30,7 @@ class SqlKinds:
         def work(tx: Tx) -> bool:
             if not tx.run("forget_kind", kind=kind):
                 return False
-            write_note(tx, f"kind/{kind}", "forgotten", who, {"why": why} if why else {})
+            write_note(tx, f"kind/{kind}", "forgotten", who, detail={"why": why} if why else {})
             return True
 
         return self._db.write(work)

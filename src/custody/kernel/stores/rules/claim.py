@@ -117,8 +117,16 @@ def settle(tx: Tx, change: Change) -> Answer:
     job = job_from(rows[0])
     told = detail(change, job.retries)
     write_event(
-        tx, job.subject, job.seq, change.type, change.outcome, change.agent, told, job.token, change.move
-    )  # fmt: skip
+        tx,
+        job.subject,
+        job.seq,
+        change.type,
+        outcome=change.outcome,
+        agent=change.agent,
+        detail=told,
+        token=job.token,
+        move=change.move,
+    )
     follow(tx, change, job, was_open)
     return Answer(job.id, True, job.token)
 
@@ -158,12 +166,22 @@ def forget(tx: Tx, job: Job) -> None:
 
 def values(change: Change) -> dict[str, Any]:
     given = {
-        "id": change.id, "from_state": change.frm, "to_state": change.to, "runnable": int(change.runnable),
-        "ended": change.ended, "move": change.move, "priority": change.priority, "lane": change.lane,
-        "place": change.place, "last_passed": change.last_passed, "code": change.code, "retries": change.retries,
-        "facts": None if change.facts is None else kept_text(change.facts, "job facts"), "open": change.open,
+        "id": change.id,
+        "from_state": change.frm,
+        "to_state": change.to,
+        "runnable": int(change.runnable),
+        "ended": change.ended,
+        "move": change.move,
+        "priority": change.priority,
+        "lane": change.lane,
+        "place": change.place,
+        "last_passed": change.last_passed,
+        "code": change.code,
+        "retries": change.retries,
+        "facts": None if change.facts is None else kept_text(change.facts, "job facts"),
+        "open": change.open,
         "delay": microseconds(change.delay),
-    }  # fmt: skip
+    }
     if change.token is None:
         return given
     return given | {"token": change.token, "claimed": change.claimed, "attempts": change.attempts}
@@ -269,7 +287,17 @@ def keep(
     if not rows:
         raise LeaseLost(f"job {claim.id} was claimed or moved by someone else: nothing was kept")
     told: dict[str, Any] = {"facts": new} | ({"children": len(children)} if children else {})
-    write_event(tx, claim.job.subject, rows[0][0], "kept", "none", agent, told, claim.token, move)
+    write_event(
+        tx,
+        claim.job.subject,
+        rows[0][0],
+        "kept",
+        outcome="none",
+        agent=agent,
+        detail=told,
+        token=claim.token,
+        move=move,
+    )
     return submit_in(tx, children, move, claim.acting)
 
 
@@ -278,7 +306,17 @@ def delete(tx: Tx, job: Job, agent: str, why: str, move: str) -> bool:
     if not tx.run("delete_job", id=job.id):
         return False
     note = {"state": "deleted", "ended": "deleted", "from": job.state, "why": why}
-    write_event(tx, job.subject, job.seq + 1, "deleted", "none", agent, note, job.token + 1, move)
+    write_event(
+        tx,
+        job.subject,
+        job.seq + 1,
+        "deleted",
+        outcome="none",
+        agent=agent,
+        detail=note,
+        token=job.token + 1,
+        move=move,
+    )
     tx.run("delete_edges_of", id=job.id)
     graph.after_delete(tx, job)
     return True

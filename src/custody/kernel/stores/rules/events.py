@@ -24,16 +24,23 @@ def write_event(
 ) -> int:
     """Append one event; its number was taken from the subject's own row, in this transaction."""
     rows = tx.run(
-        "insert_event", subject=subject, seq=seq, type=type_, outcome=outcome, agent=agent, detail=event_text(detail),
-        token=token, move=move,
-    )  # fmt: skip
+        "insert_event",
+        subject=subject,
+        seq=seq,
+        type=type_,
+        outcome=outcome,
+        agent=agent,
+        detail=event_text(detail),
+        token=token,
+        move=move,
+    )
     return int(rows[0][0])
 
 
 def write_note(tx: Tx, subject: str, type_: str, agent: str, detail: Mapping[str, Any], outcome: str = "none") -> int:
     """Append an event to a subject that has no row of its own: a hold, a schedule, the store."""
     seq = tx.run("next_subject_seq", subject=subject)[0][0]
-    return write_event(tx, subject, seq, type_, outcome, agent, detail)
+    return write_event(tx, subject, seq, type_, outcome=outcome, agent=agent, detail=detail)
 
 
 def events_of(tx: Tx, subject: str, page: int = 1000) -> Iterator[Event]:

@@ -77,7 +77,7 @@ def became_ready(tx: Tx, job: Job) -> None:
 def skip(tx: Tx, job: Job, why: str) -> None:
     """End a job that waits for what can no longer come."""
     news = News()
-    _end_quietly(tx, job, "skipped", why, news)
+    _end_quietly(tx, job, "skipped", why, news=news)
     spread(tx, news)
 
 
@@ -105,7 +105,7 @@ def _tell(tx: Tx, target: int, ended: str, news: News) -> None:
 def disappoint(tx: Tx, target: int, ended: str, news: News) -> None:
     """Skip those who can no longer have what they needed of this job, and asked to be skipped then."""
     for (waiter,) in tx.run("disappointed", target=target):
-        _end_quietly(tx, _locked(tx, waiter), "skipped", f"needed job {target}, which {ended_how(ended)}", news)
+        _end_quietly(tx, _locked(tx, waiter), "skipped", f"needed job {target}, which {ended_how(ended)}", news=news)
 
 
 def after_count(tx: Tx, job: Job, news: News) -> None:
@@ -131,7 +131,17 @@ def leave_when_empty(tx: Tx, parent: int) -> None:
     for row in tx.run("emptied", id=parent, move=move):
         job = job_from(row)
         told = {"state": job.state, "ended": None}
-        write_event(tx, job.subject, job.seq, "emptied", "success", ENGINE, told, job.token, move)
+        write_event(
+            tx,
+            job.subject,
+            job.seq,
+            "emptied",
+            outcome="success",
+            agent=ENGINE,
+            detail=told,
+            token=job.token,
+            move=move,
+        )
 
 
 # Supersession
@@ -143,7 +153,7 @@ def _became_ready(tx: Tx, job: Job, news: News) -> None:
     tx.run("lock_line", line=job.line, task=job.task)
     newer = tx.run("newer_superseder", line=job.line, task=job.task, position=job.position)
     if newer:
-        _end_quietly(tx, job, "superseded", f"job {newer[0][0]} had already superseded it", news)
+        _end_quietly(tx, job, "superseded", f"job {newer[0][0]} had already superseded it", news=news)
     elif job.supersedes:
         _supersede_older(tx, job, news)
 
@@ -153,10 +163,10 @@ def _supersede_older(tx: Tx, job: Job, news: News) -> None:
     for row in tx.run("older_instances", line=job.line, task=job.task, position=job.position):
         older = job_from(row)
         if older.holder is None:
-            _end_quietly(tx, older, "superseded", f"superseded by job {job.id}", news)
+            _end_quietly(tx, older, "superseded", f"superseded by job {job.id}", news=news)
         else:
             # Still running: it is told to stop, and the newer one starts only when it is confirmed dead.
-            revoke(tx, older, "supersede", ENGINE, f"superseded by job {job.id}")
+            revoke(tx, older, "supersede", ENGINE, why=f"superseded by job {job.id}")
             edge = {"job": job.id, "target": older.id, "wants": "finished", "otherwise": "wait", "met": 0}
             waits_for += len(tx.run("need_more", **edge))
     tx.run("mark_superseding", id=job.id)
@@ -168,9 +178,9 @@ def supersede(tx: Tx, older: Job, by: int) -> None:
     """End an instance that another job has made pointless; while it runs, ask it to stop."""
     news = News()
     if older.holder is None:
-        _end_quietly(tx, older, "superseded", f"superseded by job {by}", news)
+        _end_quietly(tx, older, "superseded", f"superseded by job {by}", news=news)
     else:
-        revoke(tx, older, "supersede", ENGINE, f"superseded by job {by}")
+        revoke(tx, older, "supersede", ENGINE, why=f"superseded by job {by}")
     spread(tx, news)
 
 
@@ -179,7 +189,9 @@ def revoke(tx: Tx, job: Job, how: str, agent: str, why: str) -> Job | None:
     for row in tx.run("revoke", id=job.id, revoked=how):
         told = job_from(row)
         detail = {"why": why, "asked": how, "holder": told.holder}
-        write_event(tx, told.subject, told.seq, "revoked", "none", agent, detail, told.token, "")
+        write_event(
+            tx, told.subject, told.seq, "revoked", outcome="none", agent=agent, detail=detail, token=told.token, move=""
+        )
         return told
     return None
 
@@ -188,13 +200,37 @@ def _end_quietly(tx: Tx, job: Job, state: str, why: str, news: News) -> None:
     """End an unleased job without anyone having worked on it."""
     move = tx.new_move()
     rows = tx.run(
-        "move", id=job.id, from_state=job.state, to_state=state, runnable=0, ended=state, move=move, priority=None,
-        lane=None, place=None, last_passed=None, facts=None, code=None, retries=0, open=0, delay=0,
-    )  # fmt: skip
+        "move",
+        id=job.id,
+        from_state=job.state,
+        to_state=state,
+        runnable=0,
+        ended=state,
+        move=move,
+        priority=None,
+        lane=None,
+        place=None,
+        last_passed=None,
+        facts=None,
+        code=None,
+        retries=0,
+        open=0,
+        delay=0,
+    )
     for row in rows:
         ended = job_from(row)
         detail = {"from": job.state, "state": state, "ended": state, "why": why}
-        write_event(tx, ended.subject, ended.seq, state, "none", ENGINE, detail, ended.token, move)
+        write_event(
+            tx,
+            ended.subject,
+            ended.seq,
+            state,
+            outcome="none",
+            agent=ENGINE,
+            detail=detail,
+            token=ended.token,
+            move=move,
+        )
         news.ended(ended)
 
 
@@ -207,13 +243,37 @@ def _rearm(tx: Tx, job: Job, news: News) -> None:
         return
     move = tx.new_move()
     rows = tx.run(
-        "move", id=job.id, from_state="skipped", to_state="queued", runnable=1, ended=None, move=move, priority=None,
-        lane=None, place=None, last_passed=None, facts=None, code=None, retries=0, open=0, delay=0,
-    )  # fmt: skip
+        "move",
+        id=job.id,
+        from_state="skipped",
+        to_state="queued",
+        runnable=1,
+        ended=None,
+        move=move,
+        priority=None,
+        lane=None,
+        place=None,
+        last_passed=None,
+        facts=None,
+        code=None,
+        retries=0,
+        open=0,
+        delay=0,
+    )
     for row in rows:
         back = job_from(row)
         detail = {"from": "skipped", "state": "queued", "ended": None}
-        write_event(tx, back.subject, back.seq, "rearmed", "none", ENGINE, detail, back.token, move)
+        write_event(
+            tx,
+            back.subject,
+            back.seq,
+            "rearmed",
+            outcome="none",
+            agent=ENGINE,
+            detail=detail,
+            token=back.token,
+            move=move,
+        )
         news.reopened(back)
         news.of.append(back)
         _became_ready(tx, back, news)

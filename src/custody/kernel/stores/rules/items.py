@@ -36,7 +36,7 @@ def record(tx: Tx, new: Sequence[NewItem], events: Sequence[NewEvent], agent: st
     for item in sorted(new, key=lambda item: item.id):
         edited[item.id] = put_item(tx, item, agent, robots)
     for event in sorted(events, key=lambda event: event.item):
-        append(tx, event, agent, edited.get(event.item), robots)
+        append(tx, event, agent, edited.get(event.item), robots=robots)
 
 
 class Interested:
@@ -58,19 +58,25 @@ def put_item(tx: Tx, new: NewItem, agent: str, robots: Interested) -> int:
     Answers which change was the last one before."""
     first = first_of(new)
     if tx.run("insert_item", **columns_of(first)):
-        _tell_change(tx, first, new, agent, robots)
+        _tell_change(tx, first, new, agent, robots=robots)
         return 0
     old = _locked(tx, new.id)
     changed = new.changed and (not new.fingerprint or new.fingerprint != old.fingerprint)
     seq = old.seq + 1
     item = Item(
-        new.id, old.types | new.types, seq, seq if changed else old.changed, new.collection or old.collection,
-        new.fingerprint or old.fingerprint, {**old.detail, **new.detail}, old.place if new.place is None else new.place,
-    )  # fmt: skip
+        id=new.id,
+        types=old.types | new.types,
+        seq=seq,
+        changed=seq if changed else old.changed,
+        collection=new.collection or old.collection,
+        fingerprint=new.fingerprint or old.fingerprint,
+        detail={**old.detail, **new.detail},
+        place=old.place if new.place is None else new.place,
+    )
     if item == replace(old, seq=seq):
         return old.changed  # nothing is new about it
     tx.run("change_item", **columns_of(item))
-    _tell_change(tx, item, new, agent, robots)
+    _tell_change(tx, item, new, agent, robots=robots)
     return old.changed
 
 
@@ -78,8 +84,15 @@ def first_of(new: NewItem) -> Item:
     """As it is when it comes into being."""
     check(new)
     return Item(
-        new.id, new.types, 1, int(new.changed), new.collection, new.fingerprint, new.detail, new.place or ""
-    )  # fmt: skip
+        id=new.id,
+        types=new.types,
+        seq=1,
+        changed=int(new.changed),
+        collection=new.collection,
+        fingerprint=new.fingerprint,
+        detail=new.detail,
+        place=new.place or "",
+    )
 
 
 def check(new: NewItem) -> None:
@@ -87,22 +100,29 @@ def check(new: NewItem) -> None:
     named(new.id, "item id")
     if FOLDER in new.detail:
         raise BadInput(
-            f"{FOLDER!r} cannot be kept in an item's detail", code="item.reserved", where=new.id,
+            f"{FOLDER!r} cannot be kept in an item's detail",
+            code="item.reserved",
+            where=new.id,
             hint="where an item is, is its place: a path below a storage root",
-        )  # fmt: skip
+        )
 
 
 def columns_of(item: Item) -> dict[str, Any]:
     return {
-        "id": item.id, "seq": item.seq, "changed": item.changed, "types": _types(item.types),
-        "collection": item.collection, "fingerprint": item.fingerprint, "detail": dumps(item.detail),
+        "id": item.id,
+        "seq": item.seq,
+        "changed": item.changed,
+        "types": _types(item.types),
+        "collection": item.collection,
+        "fingerprint": item.fingerprint,
+        "detail": dumps(item.detail),
         "place": item.place,
-    }  # fmt: skip
+    }
 
 
 def _tell_change(tx: Tx, item: Item, new: NewItem, agent: str, robots: Interested) -> None:
     how, told = change_told(item, new)
-    write_event(tx, item_subject(item.id), item.seq, how, "none", agent, told)
+    write_event(tx, item_subject(item.id), item.seq, how, outcome="none", agent=agent, detail=told)
     wake_robots(tx, item, None, robots=robots)
 
 
@@ -123,9 +143,11 @@ def append(tx: Tx, event: NewEvent, agent: str, changed: int | None = None, robo
     missed = missed_change(event, item, changed)
     seen = item.seq if missed is None else missed
     told = told_with(event, missed)
-    event_id = write_event(tx, item_subject(item.id), item.seq, event.type, event.outcome, event.agent or agent, told)
+    event_id = write_event(
+        tx, item_subject(item.id), item.seq, event.type, outcome=event.outcome, agent=event.agent or agent, detail=told
+    )
     tx.run("set_latest", item=item.id, type=event.type, seq=item.seq, outcome=event.outcome, seen=seen)
-    wake_robots(tx, item, event.type, event.robot if missed is None else "", robots)
+    wake_robots(tx, item, event.type, event.robot if missed is None else "", robots=robots)
     return event_id
 
 
@@ -172,9 +194,13 @@ def make_ready(tx: Tx, robot: str, item: Item, facts: dict[str, Any], agent: str
 def ready_job(robot: str, item: Item, facts: Mapping[str, Any]) -> NewJob:
     """An item that is ready for a robot *is* a job, one per robot and item."""
     return NewJob(
-        f"robot/{robot}", {"item": item.id}, key=item.id, lane=item.collection, collection=item.collection,
+        f"robot/{robot}",
+        {"item": item.id},
+        key=item.id,
+        lane=item.collection,
+        collection=item.collection,
         priority=item.detail.get(PRIORITY, facts.get("priority", 50)),
-    )  # fmt: skip
+    )
 
 
 def subscriptions(tx: Tx) -> list[Robot]:

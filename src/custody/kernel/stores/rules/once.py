@@ -22,9 +22,11 @@ def answered(tx: Tx, request: Asked) -> int:
     for number, before in tx.run("handed_in", key=request.key):
         if before != request.fingerprint:
             raise KeyConflict(
-                "this key was used before, for another request", where="Idempotency-Key",
-                hint="a new request needs a new key", job=int(number),
-            )  # fmt: skip
+                "this key was used before, for another request",
+                where="Idempotency-Key",
+                hint="a new request needs a new key",
+                job=int(number),
+            )
         return int(number)
     return 0
 
@@ -55,8 +57,9 @@ def _must_mean_this(tx: Tx, new: NewJob, is_free: IsFree) -> None:
         if _is_one_key(new, other, is_free):
             raise KeyConflict(
                 f"{named(new.key)} was used before, for job {other.id} of kind {other.kind}",
-                hint="a new piece of work needs a new key", job=other.id,
-            )  # fmt: skip
+                hint="a new piece of work needs a new key",
+                job=other.id,
+            )
 
 
 def _is_one_key(new: NewJob, other: Job, is_free: IsFree) -> bool:

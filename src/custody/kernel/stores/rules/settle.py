@@ -116,10 +116,24 @@ def _write_rows(many: Many, changes: Sequence[Change]) -> dict[int, Row]:
 
 def _shape(change: Change) -> Shape:
     return (
-        change.frm, change.to, change.type, change.outcome, change.agent, change.runnable, change.ended, change.delay,
-        change.priority, change.lane, change.place, change.last_passed, change.attempts, change.open, change.code,
-        change.facts is None, change.remove,
-    )  # fmt: skip
+        change.frm,
+        change.to,
+        change.type,
+        change.outcome,
+        change.agent,
+        change.runnable,
+        change.ended,
+        change.delay,
+        change.priority,
+        change.lane,
+        change.place,
+        change.last_passed,
+        change.attempts,
+        change.open,
+        change.code,
+        change.facts is None,
+        change.remove,
+    )
 
 
 def own_detail(change: Change) -> str | None:

@@ -52,7 +52,7 @@ def submit(tx: Tx, jobs: Sequence[NewJob], move: str, acting: Acting = PROGRAM) 
         if not plain:
             answers += [submit_one(tx, job, move, acting) for job in group]
             continue
-        made = [_insert(tx, job, (), move, acting) for job in group]
+        made = [_insert(tx, job, (), move, acting=acting) for job in group]
         children = Counter(_counts_for(job) for job, answer in zip(group, made, strict=True) if answer.new)
         for parent, count in sorted((parent, count) for parent, count in children.items() if parent is not None):
             count_child(tx, parent, count)
@@ -72,7 +72,7 @@ def _counts_for(new: NewJob) -> int | None:
 
 def submit_one(tx: Tx, new: NewJob, move: str, acting: Acting) -> Submitted:
     met = [(edge, _is_met(tx, new, edge)) for edge in sorted(new.needs, key=lambda edge: edge.on)]
-    made = _insert(tx, new, met, move, acting)
+    made = _insert(tx, new, met, move, acting=acting)
     parent = _counts_for(new)
     if made.new and parent is not None:
         count_child(tx, parent, +1)
@@ -111,7 +111,17 @@ def _insert(tx: Tx, new: NewJob, met: Sequence[tuple[Edge, bool]], move: str, ac
             otherwise=edge.otherwise,
             met=int(is_met),
         )
-    write_event(tx, f"job/{job_id}", 1, "submitted", "none", acting.agent, first_detail(new), 1, move)
+    write_event(
+        tx,
+        f"job/{job_id}",
+        1,
+        "submitted",
+        outcome="none",
+        agent=acting.agent,
+        detail=first_detail(new),
+        token=1,
+        move=move,
+    )
     return Submitted(job_id, True, move)
 
 
@@ -175,22 +185,43 @@ def the_earlier(new: NewJob, earlier: Job, move: str) -> Submitted:
 def columns(new: NewJob, unmet: int, move: str, by: str) -> dict[str, Any]:
     state = new.start()
     return {
-        "kind": new.kind, "key": new.key, "state": state, "runnable": int(new.machine.is_working(state)),
-        "ended": new.machine.end(state), "lane": new.lane, "place": new.place, "collection": new.collection,
-        "priority": new.priority, "unmet": unmet, "delay": microseconds(new.delay),
-        "payload": kept_text(new.payload, "job payload"), "facts": kept_text(new.facts, "job facts"),
-        "parent": new.parent, "open": new.open, "when_empty": new.when_empty, "line": new.line, "task": new.task,
+        "kind": new.kind,
+        "key": new.key,
+        "state": state,
+        "runnable": int(new.machine.is_working(state)),
+        "ended": new.machine.end(state),
+        "lane": new.lane,
+        "place": new.place,
+        "collection": new.collection,
+        "priority": new.priority,
+        "unmet": unmet,
+        "delay": microseconds(new.delay),
+        "payload": kept_text(new.payload, "job payload"),
+        "facts": kept_text(new.facts, "job facts"),
+        "parent": new.parent,
+        "open": new.open,
+        "when_empty": new.when_empty,
+        "line": new.line,
+        "task": new.task,
         "position": new.position,
-        "supersedes": int(new.supersedes), "move": move, "by": by,
-    }  # fmt: skip
+        "supersedes": int(new.supersedes),
+        "move": move,
+        "by": by,
+    }
 
 
 def first_detail(new: NewJob) -> dict[str, Any]:
     state = new.start()
     detail: dict[str, Any] = {
-        "kind": new.kind, "state": state, "ended": new.machine.end(state), "priority": new.priority, "retries": 0,
-        "last_passed": None, "lane": new.lane, "place": new.place,
-    }  # fmt: skip
+        "kind": new.kind,
+        "state": state,
+        "ended": new.machine.end(state),
+        "priority": new.priority,
+        "retries": 0,
+        "last_passed": None,
+        "lane": new.lane,
+        "place": new.place,
+    }
     more = {
         "key": new.key,
         "parent": new.parent,

@@ -23,9 +23,10 @@ def migrations(dialect: str) -> list[Script]:
 
 def missing(what: str) -> NotFound:
     return NotFound(
-        what, code="store.missing",
+        what,
+        code="store.missing",
         hint="is the address right? A store is made by whatever first uses it, or by custody store migrate",
-    )  # fmt: skip
+    )
 
 
 def statements_of(script: str) -> Iterator[str]:

@@ -29,8 +29,9 @@ def copy_to(source: Path, target: Path) -> int:
     if target.name.endswith(BESIDE):
         raise Refused(
             f"{target.name} is a name of what SQLite keeps beside a file: the copy would be taken for that",
-            code="backup.name", hint="choose another name for the copy, such as custody-copy.db",
-        )  # fmt: skip
+            code="backup.name",
+            hint="choose another name for the copy, such as custody-copy.db",
+        )
     for left in (f"{target}{end}" for end in BESIDE):
         if os.path.lexists(left):
             raise Refused(

@@ -163,7 +163,7 @@ class SqliteDatabase:
         """Nothing to do: no other server takes over whose disk could have less."""
 
     def claim(self, queues: list[str], holder: str, lease: int, limit: int, move: str) -> list[Claim]:
-        return self.write(lambda tx: moves.claim(tx, queues, holder, lease, limit, move))
+        return self.write(lambda tx: moves.claim(tx, queues, holder, lease, limit=limit, move=move))
 
     def renew(self, claims: list[Claim], lease: int) -> dict[int, str]:
         def work(tx: Tx) -> dict[int, str]:

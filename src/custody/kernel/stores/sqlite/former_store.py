@@ -154,9 +154,13 @@ def _compared(db: apsw.Connection) -> Knowledge:
     newest = db.execute(f"select subject, move from main.event as event where not {_RESTORE} and {_LAST}").fetchone()
     last = db.execute("select coalesce(max(seq), 0) from main.sqlite_sequence where name = 'job'").get
     missing = Missing(
-        events, len(jobs), tuple(job for job, _ in jobs[:SHOWN]), last, tuple(move for _, move in jobs[:SHOWN]),
-        tuple(newest or ("", "")),
-    )  # fmt: skip
+        events=events,
+        jobs=len(jobs),
+        subjects=tuple(job for job, _ in jobs[:SHOWN]),
+        last_job=last,
+        moves=tuple(move for _, move in jobs[:SHOWN]),
+        newest=tuple(newest or ("", "")),
+    )
 
     def has(subject: str, move: str) -> bool:
         return bool(db.execute(_HAS, {"subject": subject, "move": move}).get)
@@ -168,7 +172,10 @@ def _compared(db: apsw.Connection) -> Knowledge:
 
 def _notes(db: apsw.Connection, where: str) -> list[Note]:
     rows = db.execute(_NOTES.format(where))
-    return [Note(type_, at, agent, outcome, json.loads(detail)) for type_, at, agent, outcome, detail in rows]
+    return [
+        Note(type=type_, at=at, agent=agent, outcome=outcome, detail=json.loads(detail))
+        for type_, at, agent, outcome, detail in rows
+    ]
 
 
 def _said(note: Note) -> tuple[str, int, str]:

@@ -58,7 +58,7 @@ def restore(copy: Path, target: Path, agent: str, other: bool = False) -> Restor
                     "custody store restore COPY --other",
                 )
             missing = known.missing if known and not _has_a_log_aside(target) else None
-            earlier = _note(half, known, missing, copy, agent)
+            earlier = _note(half, known, missing, copy, agent=agent)
             _give_to_the_same(half, target)
             sync(half)
             aside = _set_aside(old, known is not None)
@@ -161,9 +161,9 @@ def _note(half: Path, known: Knowledge | None, missing: Missing | None, copy: Pa
 
     def work(tx: Tx) -> int:
         for note in known.notes if known else ():
-            write_note(tx, STORE, note.type, note.agent, note.detail, note.outcome)
+            write_note(tx, STORE, note.type, note.agent, detail=note.detail, outcome=note.outcome)
         outcome = "failure" if missing is None or missing.events else "none"
-        return write_note(tx, STORE, WENT_BACK, agent, detail, outcome)
+        return write_note(tx, STORE, WENT_BACK, agent, detail=detail, outcome=outcome)
 
     with open_store(f"sqlite:///{half.absolute()}", existing=True) as store:
         own = store.db.write(work)
@@ -173,8 +173,11 @@ def _note(half: Path, known: Knowledge | None, missing: Missing | None, copy: Pa
         try:
             values = (known.missing.last_job,)
             db.execute("update sqlite_sequence set seq = max(seq, ?) where name = 'job'", values)
-            db.execute("insert into sqlite_sequence select 'job', ? where not exists (select 1 from sqlite_sequence "
-                       "where name = 'job')", values)  # fmt: skip
+            db.execute(
+                "insert into sqlite_sequence select 'job', ? where not exists (select 1 from sqlite_sequence "
+                "where name = 'job')",
+                values,
+            )
         finally:
             db.close()
     return tuple(_as_told(loss) for loss in told)
@@ -182,7 +185,13 @@ def _note(half: Path, known: Knowledge | None, missing: Missing | None, copy: Pa
 
 def _as_told(loss: Loss) -> Note:
     event = loss.event
-    return Note(event.type, loss.at, event.agent, event.outcome, {**event.detail, "subjects": list(loss.subjects)})
+    return Note(
+        type=event.type,
+        at=loss.at,
+        agent=event.agent,
+        outcome=event.outcome,
+        detail={**event.detail, "subjects": list(loss.subjects)},
+    )
 
 
 def _give_to_the_same(half: Path, target: Path) -> None:

@@ -42,7 +42,9 @@ class Index:
     def of(cls, raw: bytes) -> Index:
         commits, size, last, pages, one, two, salts = _INDEX.unpack_from(raw)
         page = (size & 0xFE00) + ((size & 1) << 16)  # 65536 does not fit
-        return cls(commits, page, last, pages, struct.pack(">II", one, two), salts)
+        return cls(
+            commits=commits, page=page, last=last, pages=pages, checksum=struct.pack(">II", one, two), salts=salts
+        )
 
     def at(self, frame: int) -> int:
         return HEADER + (frame - 1) * (FRAME + self.page)

@@ -152,7 +152,7 @@ class Writer:
             if self._db.execute("pragma quick_check(1)").fetchall() == [("ok",)]:
                 detail: dict[str, Any] = {"missing": None, "subjects": [], "noticed": error.message}
                 tx = SqliteTx(self._db, self._clock.now(), self._new_move)
-                write_note(tx, STORE, WENT_BACK, "store", detail, "failure")
+                write_note(tx, STORE, WENT_BACK, "store", detail=detail, outcome="failure")
                 self._db.execute("commit")
 
     def _end(self) -> None:

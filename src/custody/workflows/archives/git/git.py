@@ -127,7 +127,7 @@ class GitArchive:
         """
         number: list[int | None] = []
         with reading(self.repository) as reader:
-            self.journal(reader).write(lambda journal: number.append(self._record(reader, journal, ref, old, new)))
+            self.journal(reader).write(lambda journal: number.append(self._record(reader, journal, ref, old, new=new)))
         return number[-1]
 
     def _record(self, reader: Reader, journal: Writer, ref: str, old: str, new: str, most: int = 0) -> int | None:
@@ -142,7 +142,7 @@ class GitArchive:
             return None
         if most and is_nothing(journal.tip(ref)) and journal.live >= most:
             return None
-        found = _same(reader, journal, ref, old, new)
+        found = _same(reader, journal, ref, old, new=new)
         if found is None and not reader.has(new):
             raise NotFound(f"there is no commit {new}", code="archive.revision", where=self.where)
         return (found or journal.add(ref, old, new)).number
@@ -267,7 +267,14 @@ class GitArchive:
             found = reader.commit(update.new)
         properties = {"git:ref": update.ref, "git:old": update.old, "git:commit": update.new}
         properties |= git_commit.trailers(found.message)
-        return Meta(revision, update.new, found.author, found.date, found.message.rstrip("\n"), properties)
+        return Meta(
+            revision=revision,
+            id=update.new,
+            author=found.author,
+            date=found.date,
+            message=found.message.rstrip("\n"),
+            properties=properties,
+        )
 
     def changed(self, revision: int) -> Sequence[Change]:
         with self._at(revision) as (reader, update):

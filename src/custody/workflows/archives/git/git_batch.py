@@ -27,9 +27,14 @@ AT_ONCE = 500  # questions that are on their way; their ids fit into a pipe, so 
 _PIPE = 1 << 20
 OURS, THEIRS = "/ours", "/repo"
 _ENV = {
-    "GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": "/dev/null", "GIT_NO_REPLACE_OBJECTS": "1",
-    "GIT_NO_LAZY_FETCH": "1", "GIT_TERMINAL_PROMPT": "0", "GIT_ATTR_NOSYSTEM": "1", "GIT_OPTIONAL_LOCKS": "0",
-}  # fmt: skip
+    "GIT_CONFIG_NOSYSTEM": "1",
+    "GIT_CONFIG_GLOBAL": "/dev/null",
+    "GIT_NO_REPLACE_OBJECTS": "1",
+    "GIT_NO_LAZY_FETCH": "1",
+    "GIT_TERMINAL_PROMPT": "0",
+    "GIT_ATTR_NOSYSTEM": "1",
+    "GIT_OPTIONAL_LOCKS": "0",
+}
 _CONFIG = """\
 [core]
 	repositoryformatversion = 1
@@ -73,8 +78,10 @@ class Batch:
         if owner.uid != os.geteuid():
             raise Unavailable(
                 "the repository of somebody else is read in a sandbox only, and none works here",
-                code="archive.confined", where=self.where, hint="`custody doctor` says what is missing",
-            )  # fmt: skip
+                code="archive.confined",
+                where=self.where,
+                hint="`custody doctor` says what is missing",
+            )
         self._folder = tempfile.mkdtemp(prefix="custody-git-")
         for name, text in _git_dir(os.readlink(f"/proc/self/fd/{objects}"), wide).items():
             file = Path(self._folder, name)

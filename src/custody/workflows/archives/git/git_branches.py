@@ -53,10 +53,13 @@ class Following:
         verb = "waits" if len(self.over) == 1 else "wait"
         return Refused(
             f"it has {len(self.refs) + len(self.over):,} branches, and {self.most:,} are followed at most: "
-            f"{names}{more} {verb}, the others are taken in", code="archive.branches", where=where,
+            f"{names}{more} {verb}, the others are taken in",
+            code="archive.branches",
+            where=where,
             hint="delete branches that nobody needs; or raise `branches` under [workflows] in custody.toml and start "
-            "the worker again: what waits is then taken in by itself", partly=True,
-        )  # fmt: skip
+            "the worker again: what waits is then taken in by itself",
+            partly=True,
+        )
 
 
 def following(branches: Set[str], tips: Mapping[str, str], head: str, most: int) -> Following:

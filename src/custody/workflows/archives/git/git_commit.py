@@ -64,7 +64,7 @@ def commit(archive: GitArchive, draft: Draft, seconds: Seconds) -> int:
             made = Made(reader, tip)
             new = made.commit(draft)
             try:
-                hand_over(reader, update.ref, tip, new, made.objects, seconds)
+                hand_over(reader, update.ref, tip, new, objects=made.objects, seconds=seconds)
             except Stale:
                 continue  # somebody else was quicker; look again
         _must_have_arrived(archive, new, made)

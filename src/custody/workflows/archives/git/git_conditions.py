@@ -66,18 +66,25 @@ class Conditions:
 
     def _asked(self, file: str, files: dict[str, int]) -> list[str]:
         env = {
-            "GIT_DIR": ".", "HOME": os.path.realpath(self.home), "GIT_CONFIG_NOSYSTEM": "1",
+            "GIT_DIR": ".",
+            "HOME": os.path.realpath(self.home),
+            "GIT_CONFIG_NOSYSTEM": "1",
             "GIT_CONFIG_GLOBAL": "/dev/null",
-        }  # fmt: skip
+        }
         sight = Sight(files=files, env=env)
         # From within, as whoever takes in a push: `gitdir:/the/repository/` is met there, and not from elsewhere.
         words = [*GIT, "-C", os.path.realpath(self.repository), "config", "--file", file, "--includes"]
         words += ["--get-all", "custody.met"]
         argv = outside.command(words, Owner(os.geteuid(), os.getegid()), sight)
         answer = subprocess.run(
-            argv, stdin=subprocess.DEVNULL, capture_output=True, env={"PATH": outside.PATH}, cwd="/",
-            pass_fds=sight.descriptors, timeout=ANSWER_WITHIN,
-        )  # fmt: skip
+            argv,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            env={"PATH": outside.PATH},
+            cwd="/",
+            pass_fds=sight.descriptors,
+            timeout=ANSWER_WITHIN,
+        )
         return [] if answer.returncode else answer.stdout.decode("ascii", "replace").split()
 
 

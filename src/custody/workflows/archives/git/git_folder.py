@@ -105,9 +105,11 @@ class GitFolder:
             found.add(ref)
             if len(found) > MOST_REFS:
                 raise Refused(
-                    f"it has more than {MOST_REFS:,} branches", code="archive.branches", where=self.where,
+                    f"it has more than {MOST_REFS:,} branches",
+                    code="archive.branches",
+                    where=self.where,
                     hint="delete those that nobody needs: then it is looked at again by itself",
-                )  # fmt: skip
+                )
         return found
 
     def branches(self, wanted: Collection[str]) -> dict[str, str]:

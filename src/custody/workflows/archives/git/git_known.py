@@ -79,9 +79,11 @@ def _legacy(folder: GitFolder) -> list[Update]:
         updates = [Update(-1, "", "", "")]
     if not all(_is_sound(update) for update in updates):
         raise Unavailable(
-            "the count of its revisions cannot be read", code="archive.journal", where=str(Path(folder.where, JOURNAL)),
+            "the count of its revisions cannot be read",
+            code="archive.journal",
+            where=str(Path(folder.where, JOURNAL)),
             hint="put it back from a backup; or remove it, then revisions are counted from 1 again",
-        )  # fmt: skip
+        )
     return updates
 
 

@@ -99,7 +99,7 @@ def read_commit(id_: str, data: bytes, where: str) -> Commit:
     coding = b"".join(said.get("encoding", [])[:1]).decode("ascii", "replace") or "utf-8"
     author, _ = _person(b"".join(said.get("author", [])[:1]), coding)
     _, date = _person(b"".join(said.get("committer", [])[:1]), coding)
-    return Commit(tree, parents, author, date, _text(message, coding))
+    return Commit(tree=tree, parents=parents, author=author, date=date, message=_text(message, coding))
 
 
 def _text(data: bytes, coding: str) -> str:

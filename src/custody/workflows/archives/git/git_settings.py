@@ -28,8 +28,10 @@ OTHER_GATES: Mapping[str, tuple[str, ...]] = {
     "receive.fsckobjects": ("receive.fsckobjects",),
     "transfer.fsckobjects": ("receive.fsckobjects", "transfer.fsckobjects"),
     "receive.maxinputsize": ("receive.maxinputsize",),
-    "receive.hiderefs": (), "transfer.hiderefs": (), "receive.procreceiverefs": (),
-}  # fmt: skip
+    "receive.hiderefs": (),
+    "transfer.hiderefs": (),
+    "receive.procreceiverefs": (),
+}
 """Settings that can refuse a push to a branch; and which of the repository's own overrule each."""
 
 
@@ -150,7 +152,15 @@ class _Reading:
                     if (is_met := next(met)) is not False:
                         yield from self._included(file, value, certain and is_met is True, depth)
                 else:
-                    yield Setting(name, part, value, str(file), home, self.within is not None, certain)
+                    yield Setting(
+                        name=name,
+                        part=part,
+                        value=value,
+                        file=str(file),
+                        home=home,
+                        is_own=self.within is not None,
+                        is_certain=certain,
+                    )
         except Unreadable as error:
             raise Unseen(f"{shown(str(file))} cannot be read: line {error}") from None
 

@@ -44,7 +44,7 @@ def hand_over(
         process = _started(reader, owner, said.fileno())
         try:
             with _limited(process, seconds):
-                told = _asked(process, ref, old, new, objects)
+                told = _asked(process, ref, old, new, objects=objects)
                 with suppress(subprocess.TimeoutExpired):
                     process.wait(AFTERWARDS)
         except OSError:
@@ -154,8 +154,10 @@ def _judge(told: dict[str, str], ref: str, words: str, where: str) -> None:
     if answer.startswith("ng") or (not told and words.endswith(_ABORTED)):  # then git ends without an answer
         why = shown(answer.removeprefix("ng").strip(), 200) or _ABORTED
         raise Refused(
-            f"the repository refuses the commit ({why}){': ' if words else ''}{words}", code="archive.refused",
-            where=where, hint="its owner's hooks and settings decide what may be pushed",
-        )  # fmt: skip
+            f"the repository refuses the commit ({why}){': ' if words else ''}{words}",
+            code="archive.refused",
+            where=where,
+            hint="its owner's hooks and settings decide what may be pushed",
+        )
     message = f"git did not take the commit: {shown(told.get('unpack', 'no answer'), 200)} {words}".strip()
     raise Unavailable(message, code="archive.unreachable", where=where)

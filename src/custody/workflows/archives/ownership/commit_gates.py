@@ -140,9 +140,14 @@ def _closed(repository: Path, hooks: Sequence[Path]) -> str:
         sight = Sight({str(repository): here})
         argv = host_tool.command([*LOOK, str(hooks[0].parent), *map(str, hooks)], owner, sight)
         looked = subprocess.run(
-            argv, stdin=subprocess.DEVNULL, capture_output=True, env={"PATH": host_tool.PATH}, cwd="/",
-            pass_fds=sight.descriptors, timeout=LOOKED_WITHIN,
-        )  # fmt: skip
+            argv,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            env={"PATH": host_tool.PATH},
+            cwd="/",
+            pass_fds=sight.descriptors,
+            timeout=LOOKED_WITHIN,
+        )
         *closed, end = looked.stdout.split(b"\0")
     except (OSError, subprocess.TimeoutExpired):
         closed, end = [], b""

@@ -42,9 +42,10 @@ GIT = Looked(
     below="refs/heads",
 )
 SVN = Looked(
-    ("conf", "db", "hooks", "locks", "format", "custody-spool"), ("conf", "hooks", "db", "db/revs", "db/revprops"),
+    ("conf", "db", "hooks", "locks", "format", "custody-spool"),
+    ("conf", "hooks", "db", "db/revs", "db/revprops"),
     numbered=("db/revs", "db/revprops"),
-)  # fmt: skip
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,8 +100,11 @@ def _found(here: int, looked: Looked) -> Iterator[Found]:
     if looked.below:
         yield from _below(here, looked.below, DEEP)
     for folder in looked.numbered:
-        found = [(int(os.path.basename(name)), name, about) for name, about, _ in _inside(here, folder)
-                 if stat.S_ISDIR(about.st_mode) and os.path.basename(name).isdecimal()]  # fmt: skip
+        found = [
+            (int(os.path.basename(name)), name, about)
+            for name, about, _ in _inside(here, folder)
+            if stat.S_ISDIR(about.st_mode) and os.path.basename(name).isdecimal()
+        ]
         found.sort(reverse=True)
         for number, (_, name, about) in enumerate(found):
             yield from _older(here, name, about) if number else _inside(here, name)

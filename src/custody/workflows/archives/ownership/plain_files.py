@@ -26,9 +26,11 @@ _known: dict[tuple[int, int, int, int], tuple[str, ...]] = {}
 
 def odd(name: str, what: str, where: str) -> Unavailable:
     return Unavailable(
-        f"{name} is {what}, not a file", code="archive.corrupt", where=where,
+        f"{name} is {what}, not a file",
+        code="archive.corrupt",
+        where=where,
         hint="whoever owns the repository has to put the file back: nothing else is read there",
-    )  # fmt: skip
+    )
 
 
 def opened(path: Path, where: str) -> BinaryIO:

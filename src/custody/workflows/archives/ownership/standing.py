@@ -149,10 +149,11 @@ def must_be_writable(found: Standing, where: str) -> None:
     if found.writable:
         return
     raise Refused(
-        f"it belongs to {named(found.owner.uid)}, and nothing is written there as anybody else", code="archive.owner",
+        f"it belongs to {named(found.owner.uid)}, and nothing is written there as anybody else",
+        code="archive.owner",
         where=where,
         hint=f"run the worker as {named(found.owner.uid)} or as root; or let its tasks leave outputs, not commits",
-    )  # fmt: skip
+    )
 
 
 def must_be_readable(found: Standing, where: str) -> None:
@@ -162,17 +163,21 @@ def must_be_readable(found: Standing, where: str) -> None:
     owner = named(found.owner.uid)
     raise Refused(
         f"it belongs to {owner}, and a Subversion repository is read as its owner only, which {named(os.geteuid())} "
-        "cannot become", code="archive.owner", where=where,
+        "cannot become",
+        code="archive.owner",
+        where=where,
         hint=f"run the worker as {owner} or as root; or let {owner} serve it and add its address: svn://…",
-    )  # fmt: skip
+    )
 
 
 def not_granted(found: Standing, name: str, where: str) -> Refused:
     return Refused(
-        f"{NOT_OURS}{found.foreign}", code="archive.foreign", where=where,
+        f"{NOT_OURS}{found.foreign}",
+        code="archive.foreign",
+        where=where,
         hint=f"if an operator agrees: `custody archive add {name} {where} --foreign --why …`, or, for an archive that "
         f"is there already, `{granting(found, name)}`",
-    )  # fmt: skip
+    )
 
 
 def granting(found: Standing, name: str) -> str:

@@ -141,7 +141,7 @@ class SvnArchive:
 
     def export(self, revision: int, into: Path, seconds: Seconds = 3600, limits: Limits = LIMITS) -> None:
         if self._quick:
-            self._asked(lambda ask: svn_export.export(ask, revision, into, seconds, limits))
+            self._asked(lambda ask: svn_export.export(ask, revision, into, seconds, limits=limits))
             return
         self._must_fit(revision, limits)
         # Externals would fetch from wherever a committer likes.

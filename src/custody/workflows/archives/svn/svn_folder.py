@@ -32,9 +32,18 @@ _OPTION = re.compile(r"(?:layout (?:linear|sharded [1-9]\d{0,8})|addressing (?:p
 _CONF = "/etc/custody-svnserve.conf"
 _HOOKS = "/run/custody-hooks"
 HOOKS = frozenset(
-    ("start-commit", "pre-commit", "post-commit", "pre-revprop-change", "post-revprop-change", "pre-lock", "post-lock",
-     "pre-unlock", "post-unlock")
-)  # fmt: skip
+    (
+        "start-commit",
+        "pre-commit",
+        "post-commit",
+        "pre-revprop-change",
+        "post-revprop-change",
+        "pre-lock",
+        "post-lock",
+        "pre-unlock",
+        "post-unlock",
+    )
+)
 _SETTINGS = "[general]\nanon-access = none\nauth-access = write\n"
 _UUID = re.compile(r"[0-9a-fA-F-]{36}\Z")
 

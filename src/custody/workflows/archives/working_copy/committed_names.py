@@ -35,9 +35,11 @@ def must_be_one_part(name: bytes, where: str) -> None:
 def _refused(name: bytes, why: str, where: str) -> Refused:
     text = name.decode("utf-8", "surrogateescape")
     return Refused(
-        f"the archive has a file whose name '{shown(text)}' {why}", code="archive.name", where=where,
+        f"the archive has a file whose name '{shown(text)}' {why}",
+        code="archive.name",
+        where=where,
         hint="commit a revision without it; no working copy is made of this one",
-    )  # fmt: skip
+    )
 
 
 def _leads_elsewhere(name: bytes) -> bool:

@@ -61,7 +61,7 @@ def gather(work: Path, paths: Iterable[str], archive: Archive, base: int, into: 
                     continue
                 seen.add(name)
                 if (work / name).is_symlink():
-                    _must_be_as_it_was(work, name, archive, base, name in there)
+                    _must_be_as_it_was(work, name, archive, base, was=name in there)
                     continue
                 copy = _copied(folder, name, into / f"{len(put)}", allowance)
                 if name not in there or _differs(archive, base, name, copy):
@@ -104,9 +104,11 @@ def _must_be_as_it_was(work: Path, name: str, archive: Archive, base: int, was: 
     target = os.fsencode(os.readlink(work / name))
     if not was or archive.read(base, name) not in (target, b"link " + target):
         raise Refused(
-            f"{shown(name)} is a link, and only files are committed", code="name.blocked", where=shown(name),
+            f"{shown(name)} is a link, and only files are committed",
+            code="name.blocked",
+            where=shown(name),
             hint="commit a copy of what it leads to, or leave it out",
-        )  # fmt: skip
+        )
 
 
 def _holds(copy: Path, data: bytes) -> bool:

@@ -55,6 +55,8 @@ class Measure:
 
     def _too_large(self, what: str, setting: str) -> Refused:
         return Refused(
-            f"the revision has {what}, and no working copy is made of it", code="archive.large", where=self._where,
+            f"the revision has {what}, and no working copy is made of it",
+            code="archive.large",
+            where=self._where,
             hint=f"commit one without them; or raise `{setting}` under [workflows] in custody.toml",
-        )  # fmt: skip
+        )

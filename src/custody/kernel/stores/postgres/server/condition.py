@@ -84,14 +84,15 @@ def _judged(role: str, faults: Sequence[Sequence[Any]]) -> CustodyError | None:
         if persists != "p":
             raise Unsafe(
                 f"table {name} is UNLOGGED: after a crash PostgreSQL empties it, whatever was acknowledged",
-                code="postgres.unlogged", hint=f"alter table {name} set logged, for each of the store's tables",
-            )  # fmt: skip
+                code="postgres.unlogged",
+                hint=f"alter table {name} set logged, for each of the store's tables",
+            )
         if hidden:
             raise Unsafe(
                 f"row security of table {name} applies to role {role}: jobs and events could be hidden from it",
                 code="postgres.row_security",
                 hint=f"alter table {name} disable row level security, or alter role {role} bypassrls",
-            )  # fmt: skip
+            )
         if not readable:
             raise _may_not(role, f"read table {name}")
         lacks = lacks or (_may_not(role, f"{lacking} on table {name}") if lacking else None)
@@ -100,10 +101,11 @@ def _judged(role: str, faults: Sequence[Sequence[Any]]) -> CustodyError | None:
 
 def _may_not(role: str, what: str) -> Unavailable:
     return Unavailable(
-        f"PostgreSQL does not let role {role} {what}", code="store.rights",
+        f"PostgreSQL does not let role {role} {what}",
+        code="store.rights",
         hint="grant select, insert, update, delete on all tables in schema …, and usage on all sequences in schema …"
         f" to {role}",
-    )  # fmt: skip
+    )
 
 
 def incomplete(what: str) -> Unavailable:

@@ -135,7 +135,14 @@ class Opening:
             _must_have_a_schema(db, usual)
             path = transaction_words.path(usual)
             db.words = transaction_words.for_any_session(path, server.synchronous_commit, server.watches_clients)
-        db.session = Session(server.pid, server.since, name, server.system, server.timeline, server.life)
+        db.session = Session(
+            pid=server.pid,
+            since=server.since,
+            name=name,
+            system=server.system,
+            timeline=server.timeline,
+            life=server.life,
+        )
 
     def _begin_to_ask(self, db: Connection, host: dict[str, Any]) -> None:
         """In a transaction, as somebody may have left behind that a question may take no time."""

@@ -72,10 +72,15 @@ class Front:
             self._after.clear()
         few = limit < self._fewest
         after = [BEGINNING if few else self._after.get(queue, BEGINNING) for queue in queues]
-        taken = run({
-            "queues": queues, "priorities": [priority for priority, _ in after], "ids": [last for _, last in after],
-            "share": share, "limit": limit,
-        })  # fmt: skip
+        taken = run(
+            {
+                "queues": queues,
+                "priorities": [priority for priority, _ in after],
+                "ids": [last for _, last in after],
+                "share": share,
+                "limit": limit,
+            }
+        )
         if few:
             return taken, False
         if len(taken) < limit:

@@ -68,9 +68,16 @@ def _made(tx: PostgresTx, new: Sequence[NewItem], events: Sequence[NewEvent], ag
     items.check_type(event)
     how, told = items.change_told(item, new[0])
     if not tx.run(
-        "make_item", **items.columns_of(item), how=how, told=event_text(told), by=agent, type=event.type,
-        outcome=event.outcome, agent=event.agent or agent, event_detail=event_text(event.detail),
-    ):  # fmt: skip
+        "make_item",
+        **items.columns_of(item),
+        how=how,
+        told=event_text(told),
+        by=agent,
+        type=event.type,
+        outcome=event.outcome,
+        agent=event.agent or agent,
+        event_detail=event_text(event.detail),
+    ):
         return False
     robots = items.Interested(tx)
     after = {event.type: Latest(event.type, 2, event.outcome, 2)}
@@ -80,7 +87,7 @@ def _made(tx: PostgresTx, new: Sequence[NewItem], events: Sequence[NewEvent], ag
     ):
         for name, trigger, facts in interested:
             if admits(trigger, at, latest):
-                items.make_ready(tx, name, at, facts, "engine")
+                items.make_ready(tx, name, at, facts, agent="engine")
     return True
 
 
@@ -106,12 +113,15 @@ def _round(tx: PostgresTx, told: Sequence[_Told]) -> list[_Told]:
 def _append(tx: PostgresTx, told: Sequence[tuple[_Told, Item]]) -> None:
     missed = [missed_change(each.event, item, None) for each, item in told]
     tx.run(
-        "append_many", items=[item.id for _, item in told], seqs=[item.seq + 1 for _, item in told],
-        types=[each.event.type for each, _ in told], outcomes=[each.event.outcome for each, _ in told],
+        "append_many",
+        items=[item.id for _, item in told],
+        seqs=[item.seq + 1 for _, item in told],
+        types=[each.event.type for each, _ in told],
+        outcomes=[each.event.outcome for each, _ in told],
         agents=[each.event.agent or each.agent for each, _ in told],
         details=[event_text(told_with(each.event, seen)) for (each, _), seen in zip(told, missed, strict=True)],
         seens=[item.seq + 1 if seen is None else seen for (_, item), seen in zip(told, missed, strict=True)],
-    )  # fmt: skip
+    )
 
 
 def _wake(tx: PostgresTx, told: Sequence[tuple[_Told, Item]]) -> None:
@@ -179,11 +189,17 @@ class Lone:
             if admits(trigger, item, latest)
         ]
         own = {
-            "item": item.id, "seq": item.seq, "type": self.event.type, "outcome": self.event.outcome,
-            "agent": self.event.agent or self.agent, "detail": event_text(told_with(self.event, missed)),
-            "seen": missed, "kinds": [job.kind for job in jobs], "priorities": [job.priority for job in jobs],
+            "item": item.id,
+            "seq": item.seq,
+            "type": self.event.type,
+            "outcome": self.event.outcome,
+            "agent": self.event.agent or self.agent,
+            "detail": event_text(told_with(self.event, missed)),
+            "seen": missed,
+            "kinds": [job.kind for job in jobs],
+            "priorities": [job.priority for job in jobs],
             "details": [event_text(first_detail(job)) for job in jobs],
-        }  # fmt: skip
+        }
         rows = tx.run("append_one", **columns(ready_job("", item, {}), 0, self.move, SYSTEM) | own)
         return [event_id for (event_id,) in rows]
 

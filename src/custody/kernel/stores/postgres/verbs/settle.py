@@ -27,16 +27,31 @@ class PostgresMany:
     def move(self, group: Sequence[Change]) -> Sequence[Row]:
         first = group[0]
         return self.tx.run(
-            "settle_many", ids=numbers(change.id for change in group),
-            tokens=numbers(change.token or 0 for change in group), claims=column([change.claimed for change in group]),
+            "settle_many",
+            ids=numbers(change.id for change in group),
+            tokens=numbers(change.token or 0 for change in group),
+            claims=column([change.claimed for change in group]),
             moves=column([change.move for change in group]),
-            detail=common_detail(first), details=column([own_detail(change) for change in group]),
+            detail=common_detail(first),
+            details=column([own_detail(change) for change in group]),
             facts=None if first.facts is None else column([kept_text(one.facts or {}, "job facts") for one in group]),
-            type=first.type, outcome=first.outcome, agent=first.agent, from_state=first.frm, to_state=first.to,
-            runnable=int(first.runnable), ended=first.ended, priority=first.priority, lane=first.lane,
-            place=first.place, last_passed=first.last_passed, code=first.code, retries=0, open=first.open,
-            attempts=first.attempts, delay=microseconds(first.delay),
-        )  # fmt: skip
+            type=first.type,
+            outcome=first.outcome,
+            agent=first.agent,
+            from_state=first.frm,
+            to_state=first.to,
+            runnable=int(first.runnable),
+            ended=first.ended,
+            priority=first.priority,
+            lane=first.lane,
+            place=first.place,
+            last_passed=first.last_passed,
+            code=first.code,
+            retries=0,
+            open=first.open,
+            attempts=first.attempts,
+            delay=microseconds(first.delay),
+        )
 
     def forget(self, ids: Sequence[int]) -> None:
         self.tx.run("forget_many", ids=numbers(ids))

@@ -2,7 +2,7 @@
 
 verb   | when                                          | runs (trips to the server)                   | why
 -------|-----------------------------------------------|----------------------------------------------|----------------
-submit | one job, without parent, line or needs        | submit_single (1)                            | general: +16 %
+submit | one job, without parent, line or needs        | submit_single (1)                            | general: +9 %+
 submit | up to 1,000 of those, whose keys look new     | keys_known, then submit_many by itself (2)   | general: +16 %
 submit | several that look new, and any of the rest    | keys_known, submit_many in a transaction (4) | half the time
 submit | a key is known; in somebody's transaction     | submit_keyed, or submit_many where no key is | general
@@ -16,9 +16,11 @@ record | one new item and one event of it              | make_item in a transact
 record | other items that are made or changed          | items.record, one by one                     | general
 record | several events                                | append_many, one event of each item at once  | general
 
-"General: +16 %" is how much longer the general form took at least, measured in turns; a form that brings less than a
-tenth is not kept. What is one statement is a whole transaction; if its answer is lost, it is found again by its move
-(in_doubt.py). All forms follow the rules of kernel/stores/rules, and tests/kernel/stores runs on all of them.
+"General: +16 %" is how much longer the general form took, in turns, on a busy machine: the smaller of median and best
+in one round of measuring. (The first row: three rounds, +9 to +34 % without a key, +16 to +75 % with one.) A form that
+brings less than a tenth is not kept. What is one statement is a whole transaction; if its answer is lost, it is found
+again by its move (in_doubt.py). All forms follow the rules of kernel/stores/rules, and tests/kernel/stores runs on all
+of them.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ def handle(work: Work) -> Outcome:
 def test_a_workers_metrics_count_what_it_did_and_what_waits(tmp_path: Path) -> None:
     with open_store(f"sqlite:///{tmp_path / 'custody.db'}") as store:
         store.queue.submit([NewJob("parcel"), NewJob("parcel", {"torn": True}), NewJob("other")])
-        telling, scraped = _metrics("127.0.0.1:0", store, NOTHING)
+        telling, scraped = _metrics("127.0.0.1:0", store, NOTHING, {})
         with scraped:
             Worker(store, Serving((Kind("parcel", handle),)), Settings(threads=1), telling).run_until_quiet()
             text = get(scraped.url)
@@ -67,13 +67,13 @@ def test_a_workers_metrics_count_what_it_did_and_what_waits(tmp_path: Path) -> N
             with pytest.raises(urllib.error.HTTPError):
                 get(f"{base}/jobs")
             with pytest.raises(Unavailable):
-                _metrics(scraped.url.removeprefix("http://").removesuffix("/metrics"), store, NOTHING)
+                _metrics(scraped.url.removeprefix("http://").removesuffix("/metrics"), store, NOTHING, {})
 
 
 def test_a_move_that_was_refused_is_not_counted_as_made() -> None:
     with open_store("sqlite://:memory:") as store:
         job = store.queue.submit_one(NewJob("parcel")).id
-        telling, scraped = _metrics("127.0.0.1:0", store, NOTHING)
+        telling, scraped = _metrics("127.0.0.1:0", store, NOTHING, {})
 
         def robbed(work: Work) -> Outcome:
             store.queue.release([work.claim])  # as if it had been taken away

@@ -5,6 +5,7 @@ from __future__ import annotations
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from urllib.parse import urlsplit
 
 import psycopg
 import pytest
@@ -17,6 +18,7 @@ from custody.web.app import build_app
 from custody.web.metrics import Telling
 from custody.web.metrics_server import Scraped
 from custody.web.site import Options
+from rig.postgres import Postgres
 
 
 @pytest.fixture
@@ -60,6 +62,38 @@ def test_a_store_that_takes_no_writes_is_not_well(
         read_only(postgres_url, "off")
         assert client.get("/api/v1/health").status_code == 200
         assert answer(worker) == 200
+
+
+def test_a_role_that_lost_its_rights_on_numbers_is_not_well(
+    store: Store, postgres: Postgres, postgres_url: str
+) -> None:
+    """Rows can be changed, and no job can be submitted."""
+    with psycopg.connect(postgres_url, autocommit=True) as db:
+        db.execute("create role numberless login password 'secret'")
+        try:
+            db.execute("grant select, insert, update, delete on all tables in schema public to numberless")
+            theirs = urlsplit(postgres_url)
+            host = theirs.netloc.rpartition("@")[2]
+            url = theirs._replace(netloc=f"numberless:secret@{host}", query="notify=0&patience=0").geturl()
+            db.execute("grant usage on all sequences in schema public to numberless")
+            with open_store(url) as other:
+                assert trial.Trial(other).refusal() is None
+                db.execute("revoke usage on all sequences in schema public from numberless")
+                assert (found := trial.Trial(other).refusal())
+                assert found.code == "store.rights"
+        finally:
+            db.execute("drop owned by numberless")
+            db.execute("drop role numberless")
+
+
+def test_a_server_that_is_gone_is_heard_between_two_trials(store: Store, postgres: Postgres) -> None:
+    look = trial.Trial(store, every=3600)
+    assert look.refusal() is None
+    postgres.stop("immediate")
+    try:
+        assert look.refusal() is not None
+    finally:
+        postgres.start()
 
 
 def test_many_questions_are_one_trial(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -51,17 +51,17 @@ class Telling:
             self._began[job.id] = time.monotonic()
 
     def settled(self, job: Job, change: Change, answer: Answer) -> None:
-        self._also.settled(job, change, answer)
         if answer.done:
             self._settled.labels(job.kind, job.state, change.outcome).inc()
         else:
             self._refused.labels(job.kind).inc()
         self._ended(job)
+        self._also.settled(job, change, answer)  # whoever reads of it finds it counted
 
     def lost(self, job: Job, reason: str) -> None:
-        self._also.lost(job, reason)
         self._lost.labels(job.kind).inc()
         self._ended(job)
+        self._also.lost(job, reason)
 
     def trouble(self, error: CustodyError) -> None:
         self._also.trouble(error)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
+import time
 from collections.abc import Iterator, Sequence
 
 import pytest
@@ -11,10 +12,11 @@ import pytest
 from custody.errors import Unavailable
 from custody.kernel.engine import Kind, Serving, Work
 from custody.kernel.engine.pipe.settler import Settler
+from custody.kernel.engine.pipe.threads import MOST_UNSETTLED
 from custody.kernel.engine.pipe.values import End, Finished, Lost, Settled
 from custody.kernel.model.graph import Edge
-from custody.kernel.model.job import Answer, Change, Claim
-from custody.kernel.model.outcome import Passed
+from custody.kernel.model.job import Answer, Change, Claim, NewJob
+from custody.kernel.model.outcome import Outcome, Passed
 from kernel.engine.conftest import Bench
 from kernel.engine.test_leases import until
 
@@ -124,3 +126,36 @@ def test_what_goes_onward_does_not_wait_for_the_main_loop(bench: Bench, monkeypa
         worker.stop()
         busy.set()
         thread.join()
+
+
+def test_bodies_do_not_run_far_ahead_of_what_is_settled(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that is killed has said nothing of those whose end waits to be written: they run again."""
+    count, threads = 4 * MOST_UNSETTLED, 4
+    bench.store.queue.submit([NewJob("parcel") for _ in range(count)])
+    begun, may_settle = list[int](), threading.Event()
+
+    def handler(work: Work) -> Outcome:
+        begun.append(work.job.id)
+        return Passed()
+
+    settle = bench.store.queue.settle
+
+    def waits(changes: Sequence[Change]) -> list[Answer]:
+        may_settle.wait(60)
+        return settle(changes)
+
+    monkeypatch.setattr(bench.store.queue, "settle", waits)
+    worker = bench.worker(Kind("parcel", handler), threads=threads, schedules=False)
+    thread = threading.Thread(target=worker.run_forever)
+    thread.start()
+    try:
+        until(lambda: len(begun) >= MOST_UNSETTLED)
+        time.sleep(0.5)
+        assert len(begun) <= 2 * MOST_UNSETTLED + 2 * threads
+        may_settle.set()
+        until(lambda: len(begun) == count and not worker._held.count)
+    finally:
+        may_settle.set()
+        worker.stop()
+        thread.join()
+    assert len(set(begun)) == count

@@ -22,7 +22,7 @@ NOWHERE: frozenset[str] = frozenset()
 
 @router.get("/api/v1/health", tags=["health"])
 def health(request: Request) -> Response:
-    """Does the store answer, and take writes? 503 when it does not. (Writing is tried every half a minute.)"""
+    """Does the store answer, and take writes? 503 when it does not. (Writing is tried every ten seconds.)"""
     site = site_of(request)
     if site.trial.refusal() is not None:
         raise Unavailable("the store takes no writes", code="store.writes", hint="`custody doctor` says why")

@@ -16,6 +16,9 @@ from custody.kernel.engine.recovery.strays import stay
 from custody.kernel.engine.work import Work
 
 MOST_TOGETHER = 1000  # settled in one commit
+MOST_UNSETTLED = 128
+"""So many wait to be settled, at most, beside as many that are being settled: a process that is killed has said nothing
+of them, and they run again."""
 
 
 class Threads:
@@ -148,6 +151,14 @@ class Threads:
             end = self._run(work)
             stay(self._pid, "a thread's work")
             self._done.put(end)
+            if self._done.qsize() >= MOST_UNSETTLED:
+                self._let_settle()
+
+    def _let_settle(self) -> None:
+        """Wait until the settler has caught up: what it is behind is what a kill would repeat."""
+        with self.change:
+            while self._done.qsize() >= MOST_UNSETTLED and not self._stopping:
+                self.change.wait(0.05)
 
     def _begin(self, number: int) -> Work | None:
         # Said before it looks: whoever pauses us and then asks whether we rest either is seen here or sees this.

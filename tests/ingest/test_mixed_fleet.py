@@ -166,7 +166,7 @@ def claim_one(home: Archive, state: str) -> Claim:
 
 def passed(home: Archive, claim: Claim) -> Change:
     kind = Kind(JOB_KIND, lambda work: Passed(), state=claim.job.state, machine=JOB)
-    return judge(kind, claim, Passed(), {}, 0.5, home.store.new_move())
+    return judge(kind, claim, Passed(), facts={}, chance=0.5, move=home.store.new_move())
 
 
 def plant_job(service: Peer, state: str = "Recording", last: str = "Storing", priority: int = 5) -> str:
@@ -353,7 +353,7 @@ def test_batches_that_are_half_made_in_a_full_tree_do_not_wait_for_each_other_fo
         assert not queue.full(first.id), "the first is made to its end: nothing else could ever make room"
         make(first, 8, 10)
         made = Kind(BATCH_KIND, lambda work: Passed(), state="pending", machine=BATCH)
-        assert queue.settle([judge(made, first, Passed(), {}, 0.5, home.store.new_move())])[0].done
+        assert queue.settle([judge(made, first, Passed(), facts={}, chance=0.5, move=home.store.new_move())])[0].done
         assert queue.full(second.id), "now there is one that will end, and that is waited for"
         queue.release([second])
 

@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from custody.errors import BadInput, CustodyError, Refused, Unavailable
-from custody.kernel.stores import Store
+from custody.kernel.stores import Store, open_store
 from custody.workflows.archives import hooks
 from custody.workflows.archives.folder import NAME, FolderArchive
 from custody.workflows.archives.git import git_reader
@@ -191,3 +191,11 @@ def test_an_archive_that_looks_like_another_is_not_added(own_store: Store, tmp_p
         with pytest.raises(BadInput, match="looks like the archive book"):
             Archives(own_store).add(name, "git", str(made("git", tmp_path / name)), "ada")
     assert [kept.name for kept in Archives(own_store).list()] == ["book"]
+
+
+@pytest.mark.parametrize("name", ["*", "maps*", "book@maps", "-x", ".x", "~a", "a b", "a/b", "a:b", "a|b", ""])
+def test_a_name_that_means_something_else_is_none_for_an_archive(tmp_path: Path, name: str) -> None:
+    """An archive's name is its collection's: rights, holds and folders are found by it."""
+    with open_store("sqlite://:memory:") as store, pytest.raises(BadInput) as refused:
+        Archives(store).add(name, "git", str(tmp_path), "ada")
+    assert refused.value.code == "archive.name"

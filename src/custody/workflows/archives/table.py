@@ -283,9 +283,12 @@ def _has_hooks(kept: Kept) -> bool:
 
 
 def _must_be_a_name(name: str) -> None:
-    if not name or any(letter in name for letter in "|:/ "):
+    """It is a collection's name, too: `*` stands for all of them, and `operator@maps` is a role in one."""
+    if not name or name[0] in "-.~" or any(letter in name for letter in "|:/@* "):
         raise BadInput(
-            f"{name!r} is not a name for an archive", code="archive.name", hint="no spaces, colons or slashes"
+            f"{name!r} is not a name for an archive",
+            code="archive.name",
+            hint="no spaces, colons, slashes, @ or *, and neither -, . nor ~ at its beginning",
         )
     if wrong := fault(name):
         raise BadInput(f"a name for an archive {wrong}", code="archive.name", where=repr(name))

@@ -18,6 +18,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from custody import config
+from custody.application import OURS
 from custody.cli.command_tree import verbs
 from custody.kernel.stores import open_store
 from custody.web.metrics import Telling
@@ -186,7 +187,13 @@ def test_what_is_built_is_called_so_and_brings_one_package_and_one_command(tmp_p
         scripts = built.read(metadata.replace("METADATA", "entry_points.txt")).decode()
     assert said["Name"] == "custody-archive"
     assert {name.split("/")[0] for name in names} == {"custody", metadata.split("/")[0]}
-    assert scripts.split() == ["[console_scripts]", "custody", "=", "custody.cli:main"]
+    given = dict(line.split(" = ") for line in scripts.splitlines() if " = " in line)
+    ours = {name: f"custody.{name}.app:APPLICATION" for name in OURS}
+    assert given == {"custody": "custody.cli:main", **ours}
+    assert [line for line in scripts.splitlines() if line.startswith("[")] == [
+        "[console_scripts]",
+        "[custody.applications]",
+    ]
     wanted = [one for one in said.get_all("Requires-Dist") or [] if re.match(r"custody\b", one)]
     assert wanted == [], "it does not want itself, by whichever name"
 

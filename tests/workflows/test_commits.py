@@ -19,7 +19,6 @@ from typer.testing import CliRunner
 from custody.errors import BadInput, CustodyError, NotFound, Refused, Unavailable
 from custody.kernel.model.job import NewJob
 from custody.kernel.stores import open_store
-from custody.web.queries import job_files
 from custody.workflows.archives.folder import FolderArchive
 from custody.workflows.archives.git.git import GitArchive
 from custody.workflows.archives.notices import reconcile
@@ -31,12 +30,14 @@ from custody.workflows.archives.working_copy.draft import Draft, gather
 from custody.workflows.commands.archive import app
 from custody.workflows.kinds import WorkflowConfig, kinds, open_shop
 from custody.workflows.makers import TASK_KIND, task_key
+from custody.workflows.pages import task_panel
 from custody.workflows.plan.job import plan_revision
 from custody.workflows.tasks import client
 from custody.workflows.tasks.socket import Window
 from rig.need import need
 from workflows.desk import Desk, until
 from workflows.repositories import GitRepository, SvnRepository
+from workflows.shown import site_over
 
 MAKES = """
 - name: publish
@@ -454,8 +455,8 @@ def test_a_task_that_is_retried_keeps_what_it_printed_before(one_desk: Desk) -> 
         one_desk.run()
         printed.append(one_desk.log(1, "a"))
     job = one_desk.task(1, "a")
-    assert [job_files.read(one_desk.shop, job, number).decode() for number in (1, 2, 3)] == printed
-    assert [attempt.number for attempt in job_files.attempts(one_desk.shop, job, one_desk.store.now())] == [1, 2, 3]
+    assert [task_panel.log(site_over(one_desk.shop), job, number).decode() for number in (1, 2, 3)] == printed
+    assert [attempt.number for attempt in task_panel.attempts(site_over(one_desk.shop), job)] == [1, 2, 3]
 
 
 def test_a_retry_that_is_repeated_after_a_crash_makes_its_commit_once(one_desk: Desk) -> None:

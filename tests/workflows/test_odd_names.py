@@ -12,18 +12,19 @@ import pytest
 from custody.kernel.engine import Serving, Settings, Worker
 from custody.kernel.model.job import Job
 from custody.kernel.stores import Store, open_store
-from custody.web.queries import job_files
 from custody.workflows.archives.git.git import GitArchive
 from custody.workflows.archives.notices import reconcile
 from custody.workflows.archives.port import read_workflows
 from custody.workflows.archives.table import Archives
 from custody.workflows.kinds import WorkflowConfig, kinds, open_shop
 from custody.workflows.makers import COMMIT_KIND, QUICK_KIND, TASK_KIND, commit_key, task_key
+from custody.workflows.pages import task_panel
 from custody.workflows.plan.plan_jobs import FAULTY
 from custody.workflows.tasks.index import index_file, open_index
 from custody.workflows.tasks.runner import Runner
 from rig.need import need
 from workflows.repositories import GitRepository
+from workflows.shown import site_over
 
 LATIN = os.fsdecode(b"caf\xe9")
 
@@ -110,9 +111,9 @@ def test_what_a_task_leaves_under_a_name_that_is_no_text_is_kept_and_shown(
     proj_git.push()
     run(shop, proj_git.path)
     assert [job(shop.store, task).state for task in "ab"] == ["done", "done"]
-    (left,) = job_files.outputs(shop, job(shop.store, "a"))
+    (left,) = task_panel.outputs(site_over(shop), job(shop.store, "a"))
     assert left.name == r"dist/caf\xe9"
-    assert job_files.output(shop, job(shop.store, "a"), left.name).read_text() == "1\n"
+    assert task_panel.output(site_over(shop), job(shop.store, "a"), left.name).read_text() == "1\n"
 
 
 def test_a_branch_whose_name_is_no_text_is_counted_once(archive: GitArchive, proj_git: GitRepository) -> None:

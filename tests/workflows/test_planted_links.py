@@ -13,14 +13,15 @@ from typer.testing import CliRunner
 from custody.border.sandbox.sandbox import Sandboxes
 from custody.errors import CustodyError, NotFound, Refused
 from custody.kernel.model.job import Job
-from custody.web.queries import job_files as logs
 from custody.workflows.commands.archive import app
 from custody.workflows.kinds import WorkflowConfig
 from custody.workflows.makers import QUICK_KIND, TASK_KIND, task_key
+from custody.workflows.pages import task_panel
 from rig.need import need as need_service
 from rig.program import room
 from rig.svn import Repository
 from workflows.desk import Desk, sitting_at
+from workflows.shown import site_over
 
 MADE = {
     "_workflows/all.yaml": """
@@ -115,8 +116,8 @@ def test_no_index_is_written_through_a_link(open_desk: Desk, planted: str) -> No
 def test_what_a_task_left_is_not_shown_through_a_link(open_desk: Desk) -> None:
     revision = done(open_desk, MADE)
     job, shop = open_desk.task(revision, "build"), open_desk.shop
-    assert logs.read(shop, job, 1) == b"made\n"
-    assert logs.output(shop, job, "out/file").read_text() == "made\n"
+    assert task_panel.log(site_over(shop), job, 1) == b"made\n"
+    assert task_panel.output(site_over(shop), job, "out/file").read_text() == "made\n"
     secret = open_desk.home / "secret"
     secret.write_text("not-for-them")
     folder = shop.folder(job)
@@ -125,9 +126,12 @@ def test_what_a_task_left_is_not_shown_through_a_link(open_desk: Desk) -> None:
     log.symlink_to(secret)
     (folder / "outputs/out").rename(open_desk.home / "elsewhere/out")
     (folder / "outputs/out").symlink_to(open_desk.home / "elsewhere/out")
-    assert logs.attempts(shop, job, 0) == []
-    assert logs.outputs(shop, job) == []
-    for act in (lambda: logs.read(shop, job, 1), lambda: logs.output(shop, job, "out/file")):
+    assert task_panel.attempts(site_over(shop), job) == []
+    assert task_panel.outputs(site_over(shop), job) == []
+    for act in (
+        lambda: task_panel.log(site_over(shop), job, 1),
+        lambda: task_panel.output(site_over(shop), job, "out/file"),
+    ):
         with pytest.raises((NotFound, Refused)):
             act()
     config = open_desk.home / "custody.toml"
@@ -147,12 +151,12 @@ def test_neither_web_nor_tasks_see_what_is_behind_a_link_on_the_way(open_desk: D
     planted.rename(moved)
     planted.symlink_to(moved)
     with pytest.raises((NotFound, Refused)):
-        logs.output(shop, job, "out/file")
+        task_panel.output(site_over(shop), job, "out/file")
     if depth < 6:
         with pytest.raises(Refused, match="a link is in the way"):
-            logs.read(shop, job, 1)
+            task_panel.log(site_over(shop), job, 1)
     else:
-        assert logs.outputs(shop, job) == []
+        assert task_panel.outputs(site_over(shop), job) == []
 
 
 def test_a_swap_while_it_is_read_shows_nothing_else(open_desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -173,4 +177,4 @@ def test_a_swap_while_it_is_read_shows_nothing_else(open_desk: Desk, monkeypatch
 
     monkeypatch.setattr(os, "lstat", swapped)
     with pytest.raises(CustodyError):
-        logs.read(shop, job, 1)
+        task_panel.log(site_over(shop), job, 1)

@@ -14,6 +14,7 @@ import psycopg
 import pytest
 
 from custody.errors import BadInput, Unavailable, Unsafe
+from custody.kernel.applications import installed
 from custody.kernel.model.authority.acting import system
 from custody.kernel.model.job import NewJob
 from custody.kernel.stores import Store, open_store
@@ -85,8 +86,11 @@ def test_the_migrations_build_what_the_schema_says(database: str, quick_postgres
 
     written = quick_postgres.fresh_database()
     with bare(written) as db:
-        for statement in statements_of((resources.files("custody.kernel.stores.postgres") / "schema.sql").read_text()):
-            db.execute(statement)
+        folders = [resources.files("custody.kernel.stores.postgres")]
+        folders += [resources.files(part.schema.package) / part.schema.folder / "postgres" for part in installed()]
+        for file in (folder / "schema.sql" for folder in folders):
+            for statement in statements_of(file.read_text()) if file.is_file() else ():
+                db.execute(statement)
     assert {what: ask(written, question) for what, question in SHAPE.items()} == built
     quick_postgres.give_back(written)
 

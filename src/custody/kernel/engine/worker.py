@@ -157,7 +157,7 @@ class Worker:
         self._settler.close()
         self._threads.close()
         if self._settling.is_alive():
-            self._settling.join()
+            self._threads.closed.wait()
         self._keeper.close()
         self._maintenance.close(self.holder)
 

@@ -34,6 +34,7 @@ class Threads:
         self.hungry = threading.Event()  # there may be room for more
         self._done: queue.SimpleQueue[Finished | Lost | None] = queue.SimpleQueue()
         self._under_way = 0  # of what is done, being settled
+        self.closed = threading.Event()  # all that was done by then is settled
 
     def start(self, count: int) -> None:
         self._at_work = [False] * count
@@ -75,10 +76,19 @@ class Threads:
     # What came of it
 
     def done(self) -> Iterator[list[Finished | Lost]]:
-        """Yield all that ended while the last batch was settled, together; ends after `close`."""
-        while (first := self._done.get()) is not None:
+        """Yield all that ended while the last batch was settled, together. Ends after `close`, when nothing is under
+        way: what was lost is not waited for, but is told as such when it ends, and what was left behind says nothing
+        any more."""
+        while True:
+            if (first := self._done.get()) is None:
+                self.closed.set()
+                if self.rest():
+                    return
+                continue
+            if self.closed.is_set() and not (isinstance(first, Lost) and first.why != "shutdown"):
+                continue
             batch = [first]
-            while len(batch) < MOST_TOGETHER and (more := self._next_done()):
+            while not self.closed.is_set() and len(batch) < MOST_TOGETHER and (more := self._next_done()):
                 batch.append(more)
             self._under_way = len(batch)
             yield batch
@@ -90,7 +100,7 @@ class Threads:
         return self._done.qsize() + self._under_way
 
     def close(self) -> None:
-        """End `done` after what is there."""
+        """Have what is done settled, and nothing more expected; `closed` says when."""
         self._done.put(None)
 
     def tell_left(self) -> None:
@@ -153,6 +163,8 @@ class Threads:
             self._done.put(end)
             if self._done.qsize() >= MOST_UNSETTLED:
                 self._let_settle()
+        if self.closed.is_set():
+            self._done.put(None)  # it may have been the last one
 
     def _let_settle(self) -> None:
         """Wait until the settler has caught up: what it is behind is what a kill would repeat."""

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from channels.desk import ids_of
 from channels.office import QUICK, Office, office
 from custody.demo.standins.discord_guild import Channel, World
 
@@ -68,4 +69,26 @@ def test_what_a_look_finds_is_written_down_and_mended_by_the_next_sync(
     assert "damaged" in here.run("channel", "list")
     here.run("channel", "sync", number)
     here.run("channel", "run", "--until-idle", code=(0, 1))
+    assert not here.differs(channel)
+
+
+def test_a_lost_part_is_told_by_export_and_search_until_somebody_accepts_it(archive: Archive, tmp_path: Path) -> None:
+    here, channel = archive
+    number, ids = str(channel.id), ids_of(here.world, channel)
+    here.world.delete(channel, ids[35])
+    cut_state(archive)
+    target = str(tmp_path / "out.jsonl")
+    for step in (("fsck", number, "--repair"), ("run", "--until-idle")):
+        here.run("channel", *step, code=1)
+        here.run("channel", "export", number, target, "--jsonl", code=1)
+        assert "may be lost" in here.run("channel", "search", number, str(ids[35]), code=1)
+    here.run("channel", "accept-loss", number, "--why", "test")
+    here.run("channel", "export", number, target, "--jsonl")
+    assert "is not kept" in here.run("channel", "search", number, str(ids[35]), code=2)
+
+
+def test_a_leaf_that_was_cut_is_mended_in_one_call(archive: Archive) -> None:
+    here, channel = archive
+    cut(archive)
+    here.run("channel", "verify", str(channel.id), "--mend", code=(0, 1))
     assert not here.differs(channel)

@@ -51,6 +51,7 @@ PART: Final = Part(
             "removal ordered",
             "removed",
             "swept",
+            "taken in",
             "synced",
             "verified",
             "tiered",

@@ -12,14 +12,13 @@ import typer
 from custody.channels import jobs, places
 from custody.channels.blobs.port import Blobs
 from custody.channels.commands.parts import Channel, blobs_of, known, refuse_removed, table_of
-from custody.channels.condition.standing import lack_of, marks_of
+from custody.channels.condition.standing import lack_of
 from custody.channels.context import EPOCH, HELD, assets_of, checked, files_of, noted
 from custody.channels.crawl import trust
 from custody.channels.debts import payment
-from custody.channels.debts.debts import LOST, TORN
 from custody.channels.files import fetch
 from custody.channels.integrity import damage, expected
-from custody.channels.integrity.verify import HARMLESS, UNKNOWN, Verified, files_of_channel, is_told, owe
+from custody.channels.integrity.verify import HARMLESS, UNKNOWN, Verified, owe
 from custody.channels.kinds import offline_mirror, open_mirror
 from custody.channels.messages import last_seen
 from custody.channels.removal import orders
@@ -44,25 +43,25 @@ def fsck(
 ) -> None:
     """Walk the tables of a channel, its messages, what was last seen of them, its files, and read each file. Say what
     is wrong."""
+    from custody.channels.integrity.verify import verify as verify_channel
+
     with opened(config, store) as (handle, settings):
         number = checked(channel)
-        blobs = blobs_of(settings, handle)
-        _refuse_removed(known(handle, number), lambda: blobs)
+        blobs, item = blobs_of(settings, handle), known(handle, number)
+        _refuse_removed(item, lambda: blobs)
         others = (open_(blobs, number) for open_ in (last_seen.of, files_of, assets_of))
         tables = (table_of(settings, channel, blobs), *others)
         if repair:
             damage.mend(offline_mirror(handle, settings.channels, blobs), number)
             before = EPOCH + timedelta(microseconds=handle.now()) - ORPHANED
             print(f"{sum(_swept(table, before) for table in tables)} blobs that nothing named were deleted")
-        gone = expected.lacking(handle, blobs, number).values()
-        files = files_of_channel(blobs, number)[1]
-        found = list(dict.fromkeys([*gone, *(one for table in tables for one in table.check()), *files]))
-        _noticed(handle, number, found)
-        owed = [debt for debt in marks_of(blobs, number)[1] if debt.why in (TORN, LOST)]
-    _told([*found, *(Finding(debt.why, f"{debt.next}..{debt.high}") for debt in owed)])
-    sound = all(one.code in HARMLESS for one in found) and not owed
-    print("nothing is wrong" if sound else "something is wrong: " + (FETCH if repair else "--repair mends what it can"))
-    raise typer.Exit(0 if sound else 1)
+        gone = [*expected.lacking(handle, blobs, number).values(), *damage.unnamed(handle, number, tables)]
+        found = verify_channel(blobs, number, tables[0], gone=gone)
+        _written_down(handle, last_seen.of(blobs, number, settings.channels.capacity), item, found)
+    _told(found.findings)
+    said = "something is wrong: " + (FETCH if repair else "--repair mends what it can")
+    print("nothing is wrong" if found.sound else said)
+    raise typer.Exit(0 if found.sound else 1)
 
 
 def _refuse_removed(item: Item, opened_blobs: Callable[[], Blobs]) -> None:
@@ -84,12 +83,6 @@ def _refuse_removed(item: Item, opened_blobs: Callable[[], Blobs]) -> None:
 def _swept(table: Table, before: datetime) -> int:
     """How many blobs were swept. Of a table that is not whole none are: they may be all that is left of it."""
     return len(table.sweep(before)) if all(one.code in HARMLESS for one in table.check()) else 0
-
-
-def _noticed(store: Store, channel: int, found: Iterable[Finding]) -> None:
-    wrong = next((one for one in found if is_told(one)), None)
-    if wrong:
-        damage.noticed(store, channel, f"{wrong.where}: {wrong.code}")
 
 
 def _told(found: Iterable[Finding]) -> None:
@@ -127,8 +120,9 @@ def verify(
         seed = random.randrange(1 << 32)
 
         def look() -> tuple[Verified, int]:
-            gone = expected.lacking(handle, blobs, number).values()
-            table = table_of(settings, channel, blobs)
+            table, seen = table_of(settings, channel, blobs), last_seen.of(blobs, number)
+            loose = damage.unnamed(handle, number, (table, seen, files_of(blobs, number), assets_of(blobs, number)))
+            gone = [*expected.lacking(handle, blobs, number).values(), *loose]
             looked = verify_channel(blobs, number, table, discord, pages=pages, seed=seed, gone=gone)
             return looked, _owed(handle, last_seen.of(blobs, number, settings.channels.capacity), item, looked)
 

@@ -14,7 +14,7 @@ import typer
 
 from custody.channels.blobs.port import Blobs
 from custody.channels.commands.parts import Channel, blobs_of, checked_message, known, reader, refuse_removed
-from custody.channels.condition.standing import lack_of
+from custody.channels.condition.standing import hurt_of, lack_of
 from custody.channels.context import POSTS_ONLY, checked, threads_under
 from custody.channels.crawl import trust
 from custody.channels.debts import payment
@@ -47,21 +47,30 @@ def search(
         number, blobs, leaving = checked(channel), blobs_of(settings, handle), Leaving()
         item = _item(handle, number, blobs)
         kept = reader(settings, number, blobs)
-        found = None
+        found, first, last = None, 0, HIGHEST
         if message:
+            first = last = checked_message(message)
             found = kept.search(checked_message(message))
             deque(leaving.through([found] if found else []), maxlen=0)
         else:
             low, high = (at(one.replace(tzinfo=UTC)) if one else None for one in (since, until))
+            first, last = low or 0, high or HIGHEST
             for one in leaving.through(kept.between(low or 0, high or HIGHEST + 1)):
                 print(_line(one))
         wrong = _noticed(handle, settings, number, blobs, leaving=leaving, read=kept)
+        hurt = hurt_of(handle, blobs, number, first, last) if item else ""
+    if message and found is None and hurt:
+        print(f"message {message} is not here, and may be lost: {hurt}")
+        raise typer.Exit(1)
     if message and found is None:
         raise NotFound(f"message {message} is not kept of channel {channel}", code="message.unknown")
     if found:
         _tell(found, erased_from(settings.channels, item, found.gone) if item and found.gone else "")
     if wrong:
         print(f"{wrong}: `custody channel verify {channel} --mend` fetches again what the channel still shows")
+        raise typer.Exit(1)
+    if hurt:
+        print(f"that may not be all: {hurt}")
         raise typer.Exit(1)
 
 
@@ -178,6 +187,8 @@ def export(
             count = write_pages(blobs, messages, target, number, leaving=leaving, title=name)
         wrong = _noticed(handle, settings, number, blobs, leaving=leaving, read=kept)
         lacks, code = lack_of(handle, blobs, number) if item else ("", 0)
+        if item and (hurt := hurt_of(handle, blobs, number)):
+            lacks, code = hurt, 1
     print(f"{count} messages in {target}")
     if under:
         what = "posts" if detail.get("kind") in POSTS_ONLY else "threads"

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from custody.channels.blobs.port import Blobs
-from custody.channels.condition.states import SET_ASIDE, Facts, State, state_of
+from custody.channels.condition.states import SET_ASIDE, Facts, State, damage_said, state_of
 from custody.channels.context import CHANNEL, item_id, kept, number_of
 from custody.channels.crawl.coverage import Coverage
 from custody.channels.debts.debts import BLANK, DAMAGED, LOST, TORN, Debt, Debts
@@ -17,6 +17,7 @@ from custody.channels.discord import attachments
 from custody.channels.files import fetch
 from custody.channels.integrity import damage, expected
 from custody.channels.messages import last_seen
+from custody.channels.snowflake import HIGHEST
 from custody.channels.table import Settings, Table
 from custody.errors import CustodyError
 from custody.kernel.model.item import Item
@@ -38,10 +39,14 @@ class Standing:
 
 def standing_of(store: Store, blobs: Blobs, item: Item, jobs: Iterable[Job] = ()) -> Standing:
     """One channel, from its item, its marks and what is asked of it."""
+    return Standing(item, state_of(_facts(store, blobs, item, jobs)))
+
+
+def _facts(store: Store, blobs: Blobs, item: Item, jobs: Iterable[Job] = ()) -> Facts:
     asked, detail = list(jobs), item.detail
     coverage, debts, unread = marks_of(blobs, number_of(item))
     gone = next(iter(expected.lacking(store, blobs, number_of(item)).values()), None)
-    facts = Facts(
+    return Facts(
         item.detail,
         coverage,
         store.now(),
@@ -57,7 +62,17 @@ def standing_of(store: Store, blobs: Blobs, item: Item, jobs: Iterable[Job] = ()
         no_intent=bool(item.detail.get("no_intent")),
         blank=sum(debt.why == BLANK for debt in debts),
     )
-    return Standing(item, state_of(facts))
+
+
+def hurt_of(store: Store, blobs: Blobs, channel: int, low: int = 0, high: int = HIGHEST) -> str:
+    """What is known to be damaged of these messages, or may be lost, in the words of `why`; empty if nothing is."""
+    item = store.records.item(item_id(channel))
+    said = damage_said(_facts(store, blobs, item))
+    if not said or item.detail.get(damage.DAMAGE):  # how far that goes is not known yet
+        return said
+    _, debts, unread = marks_of(blobs, channel)
+    touched = any(debt.why in HURT and debt.low <= high and low <= debt.high for debt in debts)
+    return said if touched or unread or expected.lacking(store, blobs, channel) else ""
 
 
 LACKING = frozenset({"no-intent", "not-added", "failing", "hidden", "token", "gaps", "owed"})

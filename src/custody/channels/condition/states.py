@@ -118,7 +118,7 @@ def state_of(facts: Facts) -> State:
         "token": _troubled(trouble, "token", "the bot's token is refused", "put the right one into the token file"),
         "no-intent": _no_intent(facts),
         "brake": _brake(facts),
-        "damaged": _damaged(facts),
+        "damaged": damage_said(facts),
         "not-added": _not_added(facts, trouble),
         "failing": _failing(facts, trouble),
         "hidden": _troubled(trouble, "hidden", "it shows no messages at all", "may the bot read its history?"),
@@ -152,7 +152,8 @@ def _gaps(coverage: Coverage) -> str:
     return _parts(len(coverage.gaps))
 
 
-def _damaged(facts: Facts) -> str:
+def damage_said(facts: Facts) -> str:
+    """What is damaged of it, or was and may be lost; empty if nothing is."""
     noted = facts.detail.get("damage") or {}
     mends = "`custody channel verify --mend` tries now"
     if facts.unread:

@@ -15,6 +15,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import datetime
 from functools import wraps
 from hashlib import sha256
 from itertools import islice
@@ -33,7 +34,7 @@ from custody.channels.discord import attachments, media
 from custody.channels.files.wanted import START
 from custody.channels.integrity import expected
 from custody.channels.snowflake import HIGHEST, at
-from custody.channels.table import Survey, Table, Torn
+from custody.channels.table import Finding, Survey, Table, Torn
 from custody.errors import BadInput, CustodyError, NotFound
 from custody.kernel.model.event import NewEvent
 from custody.kernel.model.item import Item
@@ -128,12 +129,7 @@ def mend(mirror: Context, channel: int) -> bool:
     for name, table in opened.items():
         if name in gone and gone[name].code == expected.FOREIGN:
             table.set_all_aside()
-        if parts[name].wrong:
-            table.repair()
-        if table.drop_foreign():  # with them came what is said to be fetched: all of it is looked at again
-            lost[name].append((0, HIGHEST))
-        if name != "ch":
-            lost[name] += [_span(low, high) for low, high in table.drop_damaged()]
+        lost[name] += _repaired(name, table, parts[name])
     _made_good(mirror, channel, opened, lost)
     files_again(mirror, channel)
     if not shut:
@@ -145,6 +141,14 @@ def mend(mirror: Context, channel: int) -> bool:
         later = (mirror.now() + AGAIN_AFTER).isoformat(timespec="microseconds")
         mirror.store.records.put((noted(channel, **{OWED_AT: later}),), (), "channels")
     return not shut
+
+
+def _repaired(name: str, table: Table, parts: Parts) -> list[Span]:
+    """Mend one table; answers what was taken out of it."""
+    if parts.wrong or table.unnamed():
+        table.repair()
+    out = [(0, HIGHEST)] if table.drop_foreign() else []  # with them came what is said to be fetched: all is looked at
+    return out + ([_span(low, high) for low, high in table.drop_damaged()] if name != "ch" else [])
 
 
 def is_due(item: Item, now: int) -> bool:
@@ -163,12 +167,7 @@ def look(mirror: Context, channel: int) -> None:
 
 def _made_good(mirror: Context, channel: int, opened: Mapping[str, Table], lost: Mapping[str, list[Span]]) -> None:
     """What the other tables know of the lost parts is written again, and the rest is owed."""
-    for name, other in (("ch", "seen"), ("seen", "ch")):
-        for low, high in lost[name]:
-            erased = [(one.id, one.deleted_at) for one in opened[other].between(low, high + 1) if one.deleted_at]
-            for one, when in erased:  # an earlier copy may have brought it back
-                opened[name].delete([one], when)
-            opened[name].bury(erased)
+    _erased_again(opened, lost)
     newest = at(mirror.now())
     spans = [(low, min(high, newest)) for low, high in (*lost["ch"], *lost["seen"]) if low <= newest]
     again = [*spans, *((low, min(high, newest)) for low, high in lost[AGAIN])]
@@ -184,6 +183,40 @@ def _made_good(mirror: Context, channel: int, opened: Mapping[str, Table], lost:
         )
     if lost["files"] or lost["assets"]:
         want_again(mirror, channel)
+
+
+def _erased_again(opened: Mapping[str, Table], where: Mapping[str, Iterable[Span]]) -> None:
+    """Erase what an earlier copy may have brought back: an erasure is told twice, in the messages and in `seen`."""
+    for name, other in (("ch", "seen"), ("seen", "ch")):
+        for low, high in where[name]:
+            erased = [(one.id, one.deleted_at) for one in opened[other].between(low, high + 1) if one.deleted_at]
+            for one, when in erased:
+                opened[name].delete([one], when)
+            opened[name].bury(erased)
+
+
+def unnamed(store: Store, channel: int, tables: Iterable[Table]) -> list[Finding]:
+    """Leaves that mending has not taken in yet: while damage stands on the item, they may be all there is of a part.
+    Where nothing was damaged they are a page that somebody was killed at, and that is fetched again."""
+    if not store.records.item(item_id(channel)).detail.get(DAMAGE):
+        return []
+    said = "`--mend` takes it in"
+    return [Finding("leaf.unnamed", name, said) for table in tables for name in table.unnamed()]
+
+
+def taken_in(mirror: Context, channel: int, before: datetime) -> list[str]:
+    """Write what only leaves have that nothing names, before the sweep deletes them; answers their names."""
+    opened = dict(zip(FOLDERS, mirror.tables(channel), strict=True))
+    found = {name: table.take_in(before) for name, table in opened.items()}
+    taken = [leaf for leaves in found.values() for leaf in leaves]
+    if taken:
+        keys = {name: [(one, one) for ids in leaves.values() for one in ids] for name, leaves in found.items()}
+        _erased_again(opened, keys)
+        told = {"blobs": len(taken), "first": taken[0]}
+        mirror.store.records.append(
+            NewEvent(item=item_id(channel), type="taken in", outcome="failure", agent="sweep", detail=told)
+        )
+    return taken
 
 
 def want_again(mirror: Context, channel: int) -> None:

@@ -118,6 +118,7 @@ def sweep(mirror: Context, channel: int) -> Told:
         damage.noticed(mirror.store, channel, f"{gone.where}: {gone.detail}")
     if files := attachments.missing(mirror.blobs, channel):
         damage.noticed(mirror.store, channel, f"media/{channel}/: {len(files)} files that were kept are not there")
+    damage.taken_in(mirror, channel, before)
     attachments.drop_orphans(mirror.blobs, channel, mirror.table(channel))
     swept = [name for table in mirror.tables(channel) for name in table.sweep(before)]
     event = NewEvent(item_id(channel), "swept", detail={"blobs": len(swept)})

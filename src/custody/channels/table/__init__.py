@@ -14,7 +14,7 @@ from typing import Any
 from custody.channels import snowflake
 from custody.channels.blobs.port import Blobs
 from custody.channels.snowflake import HIGHEST, block_id
-from custody.channels.table import commit, delete, fsck, search, sweep, upsert
+from custody.channels.table import commit, delete, fsck, orphans, search, sweep, upsert
 from custody.channels.table.fsck import Finding, Survey
 from custody.channels.table.node import Found, Message
 from custody.channels.table.tree import Settings, Torn, Tree
@@ -124,8 +124,16 @@ class Table:
         """Does it say whose it is? One that is not there has nothing to say."""
         return commit.is_signed(self._tree)
 
+    def unnamed(self) -> list[str]:
+        """Leaves that no index names, and of which not everything is in the table; of one that can be walked."""
+        return [one.name for one in orphans.unnamed(self._tree) if not orphans.is_spare(self._tree, one)]
+
+    def take_in(self, before: datetime) -> dict[str, list[int]]:
+        """Write what only leaves have that nothing names, written before a moment; answers it by their names."""
+        return orphans.take_in(self._tree, orphans.unnamed(self._tree, before))
+
     def sweep(self, before: datetime) -> list[str]:
-        """Delete blobs that nothing names, written before a moment; answers their names."""
+        """Delete blobs that nothing names and nobody needs, written before a moment; answers their names."""
         return sweep.sweep(self._tree, before)
 
     def must_stay_hot(self, name: str) -> bool:

@@ -1,20 +1,20 @@
 """Checking a whole table, and mending what can be mended.
 
 `check` walks from the root and reads everything. `repair` mends and may be cut short and run again: it writes
-messages to their right places before it takes them from wrong ones, and looks for those of a lost index in
-the leaves that nothing names any more. It never deletes such a leaf; that is the sweep's.
+messages to their right places before it takes them from wrong ones, and takes those in that only leaves have which
+nothing names any more. It never deletes such a leaf; that is the sweep's.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 from custody.channels.blobs.port import Broken, Foreign, NoBlob, Older, Shut
 from custody.channels.snowflake import HIGHEST, block_id
-from custody.channels.table import split
+from custody.channels.table import orphans, split
 from custody.channels.table.commit import commit_index, commit_leaf, is_vouched, rewrite_leaf
 from custody.channels.table.delete import delete
 from custody.channels.table.node import (
@@ -33,8 +33,7 @@ from custody.channels.table.node import (
     owner,
     records,
 )
-from custody.channels.table.search import search
-from custody.channels.table.sweep import listed
+from custody.channels.table.orphans import listed
 from custody.channels.table.tree import Place, Tree
 from custody.channels.table.upsert import upsert
 from custody.errors import BadInput, CustodyError
@@ -94,13 +93,13 @@ def check(tree: Tree, content: bool = True) -> Survey:
     _walk(tree, Place((), tree.root, FIRST, ""), survey, content)
     if survey.unknown:
         survey.add("leaf.unknown", tree.prefix, f"{survey.unknown} of them; `fsck --repair` writes down what is there")
-    orphans = [blob for blob in listed(tree) if blob.name not in survey.named]
+    loose = [blob for blob in listed(tree) if blob.name not in survey.named]
     unwritten = {name for name, (_, there) in survey.torn.items() if not there}  # begun, and never committed
-    told = [blob for blob in orphans if (blob.size or blob.facts.metadata.get("mark")) and blob.name not in unwritten]
+    told = [blob for blob in loose if (blob.size or blob.facts.metadata.get("mark")) and blob.name not in unwritten]
     if not survey.named and (not told or not survey.torn):
         return Survey()  # a channel without a table, or one that was just to be made
     others = tree.root in survey.foreign  # all that is there came with its root
-    for blob in orphans:
+    for blob in loose:
         if others or blob.facts.metadata.get("of", owner(blob.name)) != owner(blob.name):
             survey.foreign.add(blob.name)
         if blob.name not in survey.torn:
@@ -208,7 +207,6 @@ def _sound(tree: Tree, leaf: Leaf) -> Records:
 def repair(tree: Tree) -> list[Finding]:
     """Mend what can be mended; answers what is still wrong afterwards."""
     survey = check(tree)
-    orphans = {finding.where for finding in survey.findings if finding.code == "orphan"}
     for name in survey.foreign:
         tree.shelve(name)
     if tree.root in survey.torn:
@@ -220,11 +218,11 @@ def repair(tree: Tree) -> list[Finding]:
     tree.forget_all()
     for name, place in survey.bad_leaves.items():
         _mend_leaf(tree, name, place)
-    for name in _newest_first(tree, orphans) if survey.lost else ():
-        _salvage(tree, name, survey.lost)
+    orphans.take_in(tree, (one for one in orphans.unnamed(tree) if one.name not in survey.torn))
     for name, (_, there) in survey.torn.items():
         if there and name != tree.root:
-            _salvage(tree, name, survey.lost, whole=False)  # blocks that are still what their names say
+            if name.startswith(tree.prefix + "leaf/"):
+                orphans.take(tree, name)  # blocks that are still what their names say
             tree.shelve(name)
     for name, place in survey.moved.items():
         _finish(tree, name, place.low)
@@ -291,12 +289,6 @@ def _without_mark(tree: Tree, name: str) -> None:
         commit_leaf(tree, leaf, replace(leaf, mark=""), {}, parent=place.parent if place else tree.root)
 
 
-def _newest_first(tree: Tree, names: set[str]) -> list[str]:
-    """An older copy of a leaf may still have what was erased since: the newest of them is believed."""
-    found = [blob for blob in listed(tree) if blob.name in names]
-    return [blob.name for blob in sorted(found, key=lambda blob: blob.modified, reverse=True)]
-
-
 def _mend_leaf(tree: Tree, name: str, place: Place) -> None:
     leaf = tree.load(name)
     content = _sound(tree, leaf)
@@ -305,18 +297,6 @@ def _mend_leaf(tree: Tree, name: str, place: Place) -> None:
     leaf = tree.load(name)
     kept = {one for one in leaf.ids if key_in(one) not in strays}
     rewrite_leaf(tree, place, leaf, replace(leaf, ids=tuple(sorted(kept))), blocks={})
-
-
-def _salvage(tree: Tree, name: str, lost: Iterable[tuple[str, str]], whole: bool = True) -> None:
-    """Messages of a lost range, from a leaf that nothing names, unless the table has them by now."""
-    if not name.startswith(tree.prefix + "leaf/"):
-        return
-    try:
-        content = _sound(tree, tree.load(name, whole=whole))
-    except (NoBlob, Broken):
-        return
-    wanted = {key for key in content if any(low <= key and (not high or key < high) for low, high in lost)}
-    _write(tree, {key: content[key] for key in wanted if search(tree, key) is None})
 
 
 def _write(tree: Tree, content: Records) -> None:

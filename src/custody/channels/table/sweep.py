@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from contextlib import suppress
 from datetime import datetime
 
-from custody.channels.blobs.port import Broken, Changed, NoBlob, Properties
-from custody.channels.table.tree import DAMAGED, Tree
+from custody.channels.blobs.port import Broken, Changed, NoBlob
+from custody.channels.table.orphans import is_spare, listed, names
+from custody.channels.table.tree import Torn, Tree
 from custody.channels.table.upsert import settled
 
 KINDS = ("leaf", "index")
@@ -18,7 +18,8 @@ def sweep(tree: Tree, before: datetime) -> list[str]:
 
     The moment keeps the fresh children of a writer that is at work just now, which no index names yet. The
     listing comes before the walk: what is listed and then not met on the way is met by nobody. A table that is not
-    whole is left alone: what looks like an orphan may be all that is left of it.
+    whole is left alone: what looks like an orphan may be all that is left of it. And no leaf is deleted of which not
+    everything is in the table: it is taken in first (see `orphans`).
     """
     return settled(_sweep, tree, before)
 
@@ -27,22 +28,19 @@ def _sweep(tree: Tree, before: datetime) -> list[str]:
     there = listed(tree)
     try:
         named = set(names(tree))
-    except Broken:
+    except (NoBlob, Broken):
         return []
     doubtful = named.difference(blob.name for blob in there if blob.facts.metadata.get("kind") in KINDS)
     if not named or not all(_there(tree, name) for name in doubtful):
         return []
     swept = list[str]()
     for blob in (blob for blob in there if blob.modified < before and blob.name not in named):
-        with suppress(NoBlob, Changed, Broken):
+        with suppress(NoBlob, Changed, Broken, Torn):
+            if not is_spare(tree, blob):
+                continue
             tree.blobs.delete(blob.name, if_match=blob.etag)
             swept.append(blob.name)
     return swept
-
-
-def listed(tree: Tree) -> list[Properties]:
-    """The table's blobs, without what was set aside as damaged: nothing names that, and it is no litter."""
-    return [blob for blob in tree.blobs.list(tree.prefix) if not blob.name.startswith(tree.prefix + DAMAGED)]
 
 
 def _there(tree: Tree, name: str) -> bool:
@@ -51,18 +49,3 @@ def _there(tree: Tree, name: str) -> bool:
     except (NoBlob, Broken):
         return False
     return True
-
-
-def names(tree: Tree) -> Iterator[str]:
-    """Every blob of the table, from the root down, as the indexes are at this moment."""
-    tree.forget()
-    try:
-        tree.index(tree.root)
-    except NoBlob:
-        return
-    waiting = [tree.root]
-    while waiting:
-        name = waiting.pop()
-        yield name
-        if not name.startswith(tree.prefix + "leaf/"):
-            waiting += [tree.prefix + entry.blob for entry in tree.index(name).entries]

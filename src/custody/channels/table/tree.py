@@ -17,7 +17,7 @@ from itertools import pairwise
 from custody.channels.blobs.port import MOST_BLOCKS, Blobs, Broken, Changed, Facts, Foreign, NoBlob, Older, Shut
 from custody.channels.snowflake import WIDTH
 from custody.channels.table.node import FIRST, Index, Leaf, Lines, Removed, both, is_foreign, named, route
-from custody.errors import CustodyError, Unavailable, Unsafe
+from custody.errors import BadInput, CustodyError, Unavailable, Unsafe
 
 ATTEMPTS = 50  # somebody wins each round, so this many losses in a row mean something is wrong
 LEAVES_KEPT = 4096
@@ -244,6 +244,8 @@ class Tree:
             data = self.blobs.read(leaf.name, begin, end - begin, if_match=leaf.etag).data
         except NoBlob as gone:
             raise Changed("the leaf was replaced", where=leaf.name) from gone
+        except BadInput as beyond:  # written anew since, from what was left of it
+            raise Changed("the leaf is not what is remembered of it", where=leaf.name) from beyond
         except Shut:
             raise
         except Broken:

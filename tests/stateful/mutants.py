@@ -513,7 +513,7 @@ MUTANTS: dict[str, Mutant] = {
     ),
     "an administrator's move leaves no event": Mutant(
         "audit trails with holes where someone intervened",
-        function(claim, "write_event", lambda *given: 0),
+        function(claim, "write_event", lambda *given, **named: 0),
         (by(test_claim.test_a_held_job_is_not_claimed_until_it_is_released),),
     ),
     "commits are not waited for": Mutant(

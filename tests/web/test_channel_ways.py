@@ -25,7 +25,8 @@ def test_a_button_makes_no_job_where_nobody_would_do_it(tmp_path: Path, action: 
 
     with open_house(tmp_path, asking=Asking(ask, holds=False)) as house:
         before = jobs(house)
-        form = {"message": "77", "sure": str(CHANNEL), "why": "they asked us to"}
+        forms = {"sync": {}, "review": {"message": "77"}, "remove": {"sure": str(CHANNEL), "why": "they asked us to"}}
+        form: dict[str, str] = forms[action]
         answer = send(house, f"/channels/{CHANNEL}/{action}", **form)
         assert answer.status_code == 303  # type: ignore[attr-defined]
         assert jobs(house) == before

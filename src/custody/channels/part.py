@@ -52,6 +52,7 @@ PART: Final = Part(
             "removed",
             "swept",
             "taken in",
+            "taken in",
             "synced",
             "verified",
             "tiered",

@@ -58,7 +58,7 @@ def search(
             for one in leaving.through(kept.between(low or 0, high or HIGHEST + 1)):
                 print(_line(one))
         wrong = _noticed(handle, settings, number, blobs, leaving=leaving, read=kept)
-        hurt = hurt_of(handle, blobs, number, first, last) if item else ""
+        hurt = hurt_of(handle, blobs, number, first, high=last) if item else ""
     if message and found is None and hurt:
         print(f"message {message} is not here, and may be lost: {hurt}")
         raise typer.Exit(1)

@@ -1,9 +1,9 @@
 # Two commands are enough for a newcomer: `make demo` and `make test`.
 PYTHON ?= python3
 BIN := .venv/bin
-# Two processes share the tests file by file. Those of a proof, few and long, are shared one by one by three: they wait,
-# for leases and for servers that start again, as long as they work.
-SHARED := -n 2 --dist loadfile --no-loadscope-reorder
+# Three processes share the tests file by file: with two, a machine of two cores idles while they wait for leases and
+# servers. Those of a proof, few and long, are shared one by one.
+SHARED := -n 3 --dist loadfile --no-loadscope-reorder
 SHARED_PROOF := -n 3 --dist load --maxschedchunk 1
 SUBJECTS := engine ingest tree workflows robots channels web
 export PYTHONDONTWRITEBYTECODE = 1

@@ -1,7 +1,7 @@
 """The servers as fixtures: started when the first test asks for one, ended with the test run.
 
 A service that is not installed skips the tests that ask for it, and fails them in CI (`rig.need`). Where several processes
-share the tests (`-n 2`), each has servers of its own, and takes one file after the other.
+share the tests (`-n 3`), each has servers of its own, and takes one file after the other.
 """
 
 from __future__ import annotations

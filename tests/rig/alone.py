@@ -1,4 +1,4 @@
-"""Several processes may share the tests of a run (`-n 2`); a test marked `alone` runs while the others hold still.
+"""Several processes may share the tests of a run (`-n 3`); a test marked `alone` runs while the others hold still.
 
 For what measures time or memory: a neighbour's test would be measured too. The others hold a lock together, one that
 wants to be alone holds it by itself. All pass through a door first, which whoever waits to be alone keeps shut, or the

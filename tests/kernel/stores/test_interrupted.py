@@ -43,8 +43,6 @@ OURS = (
     "/sql/group_commit.py",
     "/sql/future.py",
     "/stores/wakeups.py",
-    "/sqlite/database.py",
-    "/sqlite/connection.py",
     "/sqlite/writer.py",
     "/sqlite/readers.py",
     "/postgres/batching.py",

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import os
 import threading
-import time
 import traceback
 import weakref
 from collections.abc import Callable
@@ -27,13 +26,12 @@ from typing import Protocol
 
 from custody.errors import CustodyError
 
-ATTEMPTS, TELL_SECONDS = 100, 10.0
-"""So often, and so long, one is told that was interrupted meanwhile: each time it goes on where it was."""
+ATTEMPTS = 5
+"""So often one is told that was interrupted meanwhile."""
 
 
 class Forked(Protocol):
-    """Each may be told twice, and none rests on being told to the end: what was left half done is finished by the next
-    who comes to it."""
+    """Each may be told twice."""
 
     def before_fork(self) -> None: ...
 
@@ -97,17 +95,15 @@ def _tell_child() -> None:
 def _tell(tell: Callable[[], None]) -> None:
     """Tell one, and once more if a signal came in between: what its handler raised is printed, as nobody can hear it.
     Python would do the same."""
-    until = time.monotonic() + TELL_SECONDS
     for left in reversed(range(ATTEMPTS)):
         try:
             return tell()
         except CustodyError:
             raise  # no signal's
         except BaseException:
-            if not left or time.monotonic() > until:
+            if not left:
                 raise
-            with suppress(BaseException):  # the next may come while we print
-                traceback.print_exc()
+            traceback.print_exc()
 
 
 # Those before a fork are called in the opposite order.

@@ -85,34 +85,24 @@ class GroupCommit(Generic[T, R]):
                 trouble = error
                 raise
             finally:
-                try:
-                    self._leave(mine, trouble)
-                finally:
-                    trouble = None  # it knows this frame: neither would go, nor what else was open at that moment
+                self._leave(mine, trouble)
 
     def hold(self, mine: Request[T, R], seconds: float) -> bool:
         """Take the turn, and keep it: nobody writes until it is let go, or `here` is held no longer. False if it does
-        not come in that time. One who is interrupted asks again, and has kept its place."""
+        not come in that time."""
         try:
-            with self._lock:
-                if self._leader is not mine and mine not in self._waiting:
-                    self._enter(mine)
+            self._enter(mine)
             if self._leader is not mine:
                 self._comes_to_lead(mine, time.monotonic() + seconds)
         except _TooLate:
             self.let_go(mine)
             return False
-        return self._leader is mine
+        return True
 
     def let_go(self, mine: Request[T, R]) -> None:
         self._leave(mine, None)
         with self._lock:
             self._inside = {thread: one for thread, one in self._inside.items() if one is not mine}
-
-    def is_past(self, mine: Request[T, R]) -> bool:
-        """Had it the turn, and has it no longer?"""
-        with self._lock:
-            return mine.reply.given and self._leader is not mine
 
     def is_held_by(self, mine: Request[T, R] | None) -> bool:
         """Is it nobody's turn, or that of the one who holds it?"""
@@ -151,7 +141,7 @@ class GroupCommit(Generic[T, R]):
         here = threading.get_ident()
         with self._lock:
             other = self._inside.get(here)
-            if other is not None and other is not mine and other.here.locked():
+            if other is not None and other.here.locked():
                 raise is_inside()
             self._inside[here] = mine  # first: a handler that asks from here on is refused, and waits for nobody
             if not self._is_led():

@@ -115,22 +115,21 @@ def connect(path: str, *, read_only: bool = False, create: bool = True) -> apsw.
         raise Unavailable(
             f"cannot open {path}", code="store.open", hint="does the folder exist, and may we write there?"
         ) from error
+    db.set_busy_timeout(BUSY_SECONDS * 1000)
     try:
-        db.set_busy_timeout(BUSY_SECONDS * 1000)
         for pragma in PRAGMAS:
             if not (read_only and pragma.startswith("journal_mode")):
                 db.execute(f"pragma {pragma}").fetchall()
-        if named not in (None, identity(path)):
-            raise Unsafe(
-                f"{path} was replaced while it was being opened",
-                code="store.replaced",
-                hint="open it again: it was restored?",
-            )
-    except BaseException as error:  # whoever keeps that keeps this frame, and a fork would find it open
+    except apsw.Error as error:
         db.close()
-        if isinstance(error, apsw.Error):
-            raise translate(error) from error
-        raise
+        raise translate(error) from error
+    if named not in (None, identity(path)):
+        db.close()
+        raise Unsafe(
+            f"{path} was replaced while it was being opened",
+            code="store.replaced",
+            hint="open it again: it was restored?",
+        )
     return db
 
 
@@ -153,17 +152,6 @@ def foreign(in_memory: bool) -> Refused:
 
 
 _LEFT_ALONE: dict[str, CustodyError] = {}
-
-
-def is_open(path: str) -> bool:
-    """Has this process any connection to the file, also one that nobody knows of any more? One that was dropped in the
-    middle of something lives as long as an error remembers it."""
-    real = os.path.realpath(path)
-    for db in apsw.connections():
-        with suppress(apsw.Error):  # closed meanwhile, or used by another thread: that one is known
-            if db.filename and os.path.realpath(db.filename) == real:
-                return True
-    return False
 
 
 def leave_alone(path: str, holder: object, why: CustodyError) -> None:

@@ -23,16 +23,7 @@ from custody.kernel.stores.rules.settle import settle_many
 from custody.kernel.stores.rules.submit import Submitted, submit
 from custody.kernel.stores.sql import forks
 from custody.kernel.stores.sql.migrations import Reached, missing, next_step, statements_of
-from custody.kernel.stores.sqlite.connection import (
-    VALUES,
-    SqliteTx,
-    closed,
-    connect,
-    foreign,
-    is_open,
-    leave_alone,
-    translate,
-)
+from custody.kernel.stores.sqlite.connection import VALUES, SqliteTx, closed, connect, foreign, leave_alone, translate
 from custody.kernel.stores.sqlite.file_guard import must_have_one_name, robbed
 from custody.kernel.stores.sqlite.foreign_wal import must_belong
 from custody.kernel.stores.sqlite.readers import Readers
@@ -56,15 +47,16 @@ class SqliteDatabase:
         self._watch: apsw.Connection | None = None
         self._closed = self._stopped_watching = False
         self._writer: Writer | InlineWriter | Foreign = Foreign(self.in_memory)
-        self._is_made = self._is_over = False
+        self._opened, self._over = threading.Event(), threading.Event()
         forks.follow(self)  # first: what is open while another thread forks is known to the fork
         try:
             self._begin(self._migrated(existing))
         except BaseException:
-            self._closed = self._is_over = True
+            self._closed = True
+            self._over.set()
             raise
         finally:
-            self._is_made = True
+            self._opened.set()
 
     def _migrated(self, existing: bool) -> apsw.Connection:
         if not self.in_memory:
@@ -100,10 +92,7 @@ class SqliteDatabase:
     # its parent. So nothing is open while one is made.
 
     def before_fork(self) -> None:
-        until = time.monotonic() + FORK_SECONDS
-        while not (self._is_over if self._closed else self._is_made) and time.monotonic() < until:
-            time.sleep(LOOK_SECONDS)  # no event: one who is interrupted in the middle of those keeps their lock
-        if self._closed or not self._is_made:
+        if not self._opened.wait(FORK_SECONDS) or (self._closed and not self._over.wait(FORK_SECONDS)) or self._closed:
             return
         if isinstance(self._writer, InlineWriter):
             self._writer.pause(FORK_SECONDS)  # nobody is inside of SQLite, whose own locks a child could never open
@@ -115,9 +104,9 @@ class SqliteDatabase:
             if time.monotonic() > until:
                 return
             time.sleep(LOOK_SECONDS)
-        watch, self._watch = self._watch, None  # first: nobody asks one that is closed
-        if watch is not None:
-            watch.close()
+        if self._watch is not None:
+            self._watch.close()
+            self._watch = None
         if self._readers.pause(FORK_SECONDS):
             self._writer.pause(FORK_SECONDS)
 
@@ -129,26 +118,26 @@ class SqliteDatabase:
         self._stopped_watching = False
 
     def in_child(self) -> None:
-        if self._closed and self._is_over:
+        if self._closed and self._over.is_set():
             return
         if not self._closed and self._rests():
             self._begin(None)
             return
         leave_alone(self.path, dict(vars(self)), foreign(self.in_memory))
-        self._writer, self._watching = Foreign(self.in_memory), threading.Lock()
-        self._closed = self._is_made = self._is_over = True  # the next fork has nothing to wait for
+        self._closed, self._watching = True, threading.Lock()
+        self._opened = self._over = _happened()  # the next fork has nothing to wait for
+        self._writer = Foreign(self.in_memory)
 
     def _rests(self) -> bool:
         """Is nothing open, as a fork must find it? Seen from what is there: whoever was to put it down may have been
         interrupted."""
         return (
             isinstance(self._writer, Writer)
-            and self._is_made
+            and self._opened.is_set()
             and self._watch is None
             and not self._watching.locked()
             and self._readers.rest()
             and self._writer.rests()
-            and not is_open(self.path)
         )
 
     def write(self, work: Callable[[Tx], T]) -> T:
@@ -263,8 +252,8 @@ class SqliteDatabase:
             return
         if isinstance(self._writer, Writer) and self._writer.is_robbed():
             leave_alone(self.path, dict(vars(self)), robbed(self.path))
-            self._writer = Foreign(self.in_memory)
-            self._closed = self._is_over = True
+            self._closed, self._writer = True, Foreign(self.in_memory)
+            self._over.set()
             return
         with self._watching:
             self._closed = True
@@ -274,7 +263,7 @@ class SqliteDatabase:
             self._readers.close()
             self._writer.close()  # last, as only a writer can fold the log back into the file
         finally:
-            self._is_over = True
+            self._over.set()
 
     def _migrate(self, db: apsw.Connection) -> None:
         while next_step("sqlite", _reached(db)):
@@ -292,6 +281,13 @@ class SqliteDatabase:
                 if db.in_transaction:
                     db.execute("rollback")
                 raise
+
+
+def _happened() -> threading.Event:
+    """An event of its own: one that was copied may have been in use at the fork."""
+    event = threading.Event()
+    event.set()
+    return event
 
 
 def _reached(db: apsw.Connection) -> Reached:

@@ -37,9 +37,6 @@ INDEX_IN_USE = (128, 1)
 RESTORING, ASIDE = ".restoring", ".before-restore-"
 """After a store's name: what is being put in its place, and what was there before."""
 
-OPEN = (os.O_RDONLY | os.O_CLOEXEC,)
-"""To open a file and note its descriptor by one call of C (`extend`, `map`): no signal's handler comes between them."""
-
 Identity = tuple[int, int]
 Mark = tuple[Any, ...]
 """An event that was there: its number, and what nobody changes of it."""
@@ -52,43 +49,35 @@ class Guard:
     """Held by every store of this process that has the file open."""
 
     def __init__(self, path: str, of: Identity) -> None:
-        self.path, self.identity = path, of
-        self.holders: set[InPlace] = set()
-        self._numbers: list[int] = []
-        self._open: list[tuple[int, tuple[int, int], Identity]] = []  # the same, but for one that was just opened
+        self.path, self.identity, self.holders = path, of, 0
+        self._open: list[tuple[int, tuple[int, int], Identity]] = []
 
-    # Whoever is interrupted in one of these says it again: each looks at what is there, and does what is left.
-
-    def take(self, holder: InPlace) -> None:
+    def take(self) -> None:
         """Hold it, and then the locks: the files are open, their own locks are taken."""
-        self.holders.add(holder)
+        self.holders += 1
+        if self.holders > 1:
+            return
         index = f"{self.path}-shm"
-        if self.holders == {holder} and len(self._open) == 2 and self._open[1][2] != identity(index):
-            self._close_last()  # whoever held it before us was the last, and has deleted it meanwhile
+        if len(self._open) == 2 and self._open[1][2] != identity(index):
+            os.close(self._open.pop()[0])  # whoever held it before us was the last, and has deleted it meanwhile
         for name, span in ((self.path, IN_USE), (index, INDEX_IN_USE))[len(self._open) :]:
             with its_own_errors:  # one that may only be read
-                if len(self._numbers) == len(self._open):
-                    self._numbers.extend(map(os.open, (name,), OPEN))
-                self._open.append((self._numbers[-1], span, _of(os.fstat(self._numbers[-1]))))
+                descriptor = os.open(name, os.O_RDONLY | os.O_CLOEXEC)
+                self._open.append((descriptor, span, _of(os.fstat(descriptor))))
         self._lock(fcntl.F_RDLCK)
 
-    def let_go(self, holder: InPlace) -> None:
+    def let_go(self) -> None:
         """Of the locks first: whoever closes the file last has to see that it is the last."""
-        self.holders.discard(holder)
+        self.holders -= 1
         if not self.holders:
             self._lock(fcntl.F_UNLCK)
 
     def close(self) -> None:
         """Of the descriptors last: to close one ends every lock that SQLite has on the file."""
-        while self._numbers:
-            self._close_last()
-
-    def _close_last(self) -> None:
-        descriptor, noted = self._numbers[-1], len(self._open) == len(self._numbers)
-        is_ours = not noted or _is(descriptor, self._open[-1][2])
-        del self._open[len(self._numbers) - 1 :], self._numbers[-1]  # first: no number is closed twice
-        if is_ours:
-            os.close(descriptor)
+        while self._open:
+            descriptor, _, identity = self._open.pop()
+            if _is(descriptor, identity):
+                os.close(descriptor)
 
     def is_robbed(self) -> bool:
         """Has somebody closed the descriptors? Then those of SQLite, opened at the same time, are gone as well. Not
@@ -117,26 +106,16 @@ class InPlace:
         self._mark: Mark | None = before._mark if before else db.execute(NEWEST).fetchone()
         self._next: Mark | None = self._mark
         self._spoiled: CustodyError | None = None
-        if before and before._file != self._file:
-            self._spoiled = self._replaced("another file is in its place")
-        self._guard = Guard(path, self._file or (0, 0))
-        self._log: Log | None = None
-        self._log_number: list[int] = []
-        self.is_held = False
-
-    def hold(self) -> None:
-        """Begin to hold it, or go on with that where one was interrupted."""
         with _REGISTRY:
-            self._guard = _GUARDS.setdefault(self._guard.identity, self._guard)
-            self._guard.take(self)
+            self._guard = _GUARDS.setdefault(self._file or (0, 0), Guard(path, self._file or (0, 0)))
+            self._guard.take()
+            self._holds = True
             found = self._guard.descriptors()
-        if found and not self._log_number:
-            self._log_number.extend(map(os.open, (self._log_path,), OPEN))
-        if found and self._log is None:
-            self._log = Log(self._log_number[0], *found)
+        self._log = Log(self._log_path, *found) if found else None
         if self._log is not None:
             self._log.overwritten()  # as it is now is how it must stay
-        self.is_held = True
+        if before and before._file != self._file:
+            self._spoiled = self._replaced("another file is in its place")
 
     # Around every transaction
 
@@ -215,20 +194,18 @@ class InPlace:
     def let_go(self) -> None:
         """Before the connections are closed."""
         with _REGISTRY:
-            self._guard.let_go(self)
+            if self._holds:
+                self._holds = False
+                self._guard.let_go()
 
     def close(self) -> None:
         """After the connections were closed."""
-        is_ours = self._log is None or self._log.is_there()
-        for number in self._log_number[:]:
-            del self._log_number[0]  # first: it is not closed twice
-            if is_ours:
-                os.close(number)
+        if self._log is not None:
+            self._log.close()
         with _REGISTRY:
-            if not self._guard.holders:
+            if not self._guard.holders and self._guard.identity in _GUARDS:
+                del _GUARDS[self._guard.identity]
                 self._guard.close()
-                if _GUARDS.get(self._guard.identity) is self._guard:
-                    del _GUARDS[self._guard.identity]
 
 
 def is_guarded(path: str) -> bool:
@@ -316,7 +293,7 @@ def identity(path: str) -> Identity | None:
 
 
 _GUARDS: dict[Identity, Guard] = {}
-_REGISTRY = threading.RLock()  # a signal's handler may come while its own thread has it
+_REGISTRY = threading.Lock()
 
 # A child forgets those of its parent, and closes nothing: what is still open there was open at the fork. By calls of C,
 # in which no signal's handler runs (kernel/stores/sql/forks.py).

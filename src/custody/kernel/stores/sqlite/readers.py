@@ -73,9 +73,8 @@ class Readers:
         while True:
             with self._lock:
                 while self._spare:
-                    db = self._spare[-1]
-                    del self._spare[-1]  # first: nobody is lent one that is closed
-                    db.close()
+                    self._spare[-1].close()
+                    self._spare.pop()
                 self._take_back()
                 if not self._loans:
                     return True

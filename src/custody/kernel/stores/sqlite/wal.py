@@ -54,19 +54,19 @@ class Index:
 class Log:
     """The log of an open store, read by descriptors of our own; those of the file and the index are the guard's."""
 
-    def __init__(self, log: int, file: int, index: int) -> None:
-        self._log, self._file, self._index = log, file, index
+    def __init__(self, path: str, file: int, index: int) -> None:
+        self._file, self._index = file, index
+        self._log = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         self._identity = os.fstat(self._log)
         self._number = self._number_now()
         self._raw, self._parsed = b"", Index.of(bytes(INDEX_BYTES))  # the index as it was last read
         self._after, self._ours = b"", False
 
-    def is_there(self) -> bool:
-        """Is the descriptor still that of the log? The program may have closed it."""
+    def close(self) -> None:
         with its_own_errors:
             now = os.fstat(self._log)
-            return (now.st_dev, now.st_ino) == (self._identity.st_dev, self._identity.st_ino)
-        return False
+            if (now.st_dev, now.st_ino) == (self._identity.st_dev, self._identity.st_ino):
+                os.close(self._log)
 
     def overwritten(self) -> str:
         """What is wrong, in words; for whoever has the write lock, as nobody adds to the log then."""

@@ -39,43 +39,26 @@ class Writer:
     ) -> None:
         self._path, self._clock, self._new_move = path, clock, new_move
         self._opened = opened
-        self._guard: InPlace | None = None
+        self._guard = InPlace(path, opened) if opened else None
         self._before: InPlace | None = None
-        self._is_being_put_down = False
         self._line: GroupCommit[Work, Done] = GroupCommit(self._commit_group)
         self._closed = False
         self._pause: Request[Work, Done] | None = None
-        self._paused_by = 0  # the thread that forks
-        if opened is not None:
-            self._take_up()
 
     @property
     def _db(self) -> apsw.Connection:
         """Opened by the first who writes, if none was given; for the leader alone."""
-        if self._opened is None or self._guard is None or not self._guard.is_held or self._is_being_put_down:
-            return self._take_up()
-        return self._opened
-
-    def _take_up(self) -> apsw.Connection:
-        """Do what is left to do until the files are open and held: whoever did it before may have been interrupted,
-        also while putting them down."""
-        if self._is_being_put_down:
-            self._put_down()
         if self._opened is None:
-            self._opened = connect(self._path, create=False)  # after a fork: it is there, or it is not ours to make
-        if self._guard is None:
-            self._guard = InPlace(self._path, self._opened, self._before)
-        if not self._guard.is_held:
-            self._guard.hold()
+            opened = connect(self._path, create=False)  # after a fork: it is there, or it is not ours to make
+            guard = InPlace(self._path, opened, self._before)
+            self._opened, self._guard = opened, guard
         return self._opened
 
     def _put_down(self) -> None:
         """Close the connection, between the two halves of letting its files go. One who was interrupted may do it
-        again, and who comes later does."""
-        self._is_being_put_down = True
+        again."""
         opened, guard = self._opened, self._guard
-        if guard is not None and guard.is_held:
-            self._before = guard
+        self._before = guard or self._before
         if guard is not None and guard.is_robbed():
             leave_alone(self._path, opened, robbed(self._path))
         else:
@@ -86,7 +69,6 @@ class Writer:
             if guard is not None:
                 guard.close()
         self._opened = self._guard = None
-        self._is_being_put_down = False
 
     def __del__(self) -> None:
         """Leave nothing open of a store that nobody has closed."""
@@ -94,12 +76,9 @@ class Writer:
             self._put_down()
 
     def pause(self, seconds: float) -> bool:
-        """Close the connection, and write nothing until `go_on`. False if others did not end in that time. One who is
-        interrupted says it again."""
-        me = threading.get_ident()
-        if self._pause is None or self._paused_by != me or self._line.is_past(self._pause):
-            self.go_on()  # where an earlier fork was interrupted and could not tell
-            self._pause, self._paused_by = Request(_PAUSE, here=forks.UnderWay()), me
+        """Close the connection, and write nothing until `go_on`. False if others did not end in that time."""
+        self.go_on()  # where an earlier fork was interrupted and could not tell
+        self._pause = Request(_PAUSE, here=forks.UnderWay())
         held = self._line.hold(self._pause, seconds)
         if held:
             self._put_down()
@@ -112,7 +91,7 @@ class Writer:
 
     def rests(self) -> bool:
         """Nothing is open, and nobody is about to open it."""
-        return self._opened is None and self._guard is None and self._line.is_held_by(self._pause)
+        return self._opened is None and self._line.is_held_by(self._pause)
 
     def write(self, work: Callable[[SqliteTx], T]) -> T:
         """Run `work` in a transaction and return its value once that is on disk."""
@@ -152,9 +131,7 @@ class Writer:
             _give(company, answers)
         except Exception as error:
             self._roll_back()
-            if (told := translate(error)) is error:
-                raise  # not from itself: it would never go, nor would what its frames have open
-            raise told from error
+            raise translate(error) from error
         except BaseException:  # put into this thread by the program, and nothing to the others
             if is_done:
                 _give(company, answers)
